@@ -1,0 +1,69 @@
+"""Capture by `torch.export.export`: module in, `ExportedProgram` out.
+
+https://docs.pytorch.org/docs/stable/export.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from exporters.exporter import Finding, Request
+
+if TYPE_CHECKING:
+    from torch import nn
+    from torch.export import ExportedProgram
+
+STAGE = "capture"
+
+
+def export(source: nn.Module, request: Request) -> ExportedProgram:
+    """Capture with the dimensions of `request.dynamic_shapes` dynamic, all others as in the example."""
+    import torch
+
+    program = torch.export.export(source, request.inputs, dynamic_shapes=_named(request.dynamic_shapes))
+    request.facts["graph_nodes"] = sum(node.op == "call_function" for node in program.graph.nodes)
+    if request.dynamic_shapes:
+        _compare_dimensions(program, request)
+    return program
+
+
+def _named(dynamic_shapes: Any) -> Any:
+    """Names of dimensions, which a case file gives as text, as what torch.export takes.
+
+    `Dim.AUTO` rather than a named `Dim`: with a named one export refuses what it would have to
+    specialise, which is the same finding told less clearly.
+    """
+    from torch.export import Dim
+
+    if isinstance(dynamic_shapes, str):
+        return Dim.AUTO
+    if isinstance(dynamic_shapes, Mapping):
+        return {key: _named(value) for key, value in dynamic_shapes.items()}
+    if isinstance(dynamic_shapes, (tuple, list)):
+        return type(dynamic_shapes)(_named(value) for value in dynamic_shapes)
+    return dynamic_shapes
+
+
+def _compare_dimensions(program: ExportedProgram, request: Request) -> None:
+    """A dimension asked dynamic that the program holds as a number is `SHAPE.specialised`."""
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    user_inputs = set(program.graph_signature.user_inputs)
+    placeholders = [node for node in program.graph.nodes if node.op == "placeholder" and node.name in user_inputs]
+    tensors = [leaf for leaf in tree_leaves(request.inputs) if isinstance(leaf, torch.Tensor)]
+    asked = request.dynamic_shapes
+    if len(placeholders) != len(request.inputs) or len(tensors) != len(request.inputs) or not isinstance(asked, tuple):
+        return
+    constant = [
+        f"{node.name}.shape[{dimension}] = {node.meta['val'].shape[dimension]}"
+        for node, dimensions in zip(placeholders, asked, strict=False)
+        for dimension in (dimensions or {})
+        if isinstance(node.meta["val"].shape[dimension], int)
+    ]
+    request.facts["dimensions_asked_dynamic"] = sum(len(dimensions or {}) for dimensions in asked)
+    if constant:
+        request.findings.append(
+            Finding("partial", "SHAPE.specialised", f"asked dynamic, became constant: {', '.join(constant)}")
+        )

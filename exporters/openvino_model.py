@@ -1,0 +1,148 @@
+"""OpenVINO's converter: a module, traced module, exported program or ONNX file in, compilable models out.
+
+A module has three roads to OpenVINO, and which one takes it differs from module to module. All three are
+tried, in the order of `ROADS`; the trace comes last because it freezes Python's decisions without a word.
+`facts["roads"]` holds for each road `converted`, or the first line of its refusal.
+
+https://docs.openvino.ai/2026/openvino-workflow/model-preparation/convert-model-pytorch.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from exporters import exported_program, onnx_model, traced_module
+from exporters.exporter import Request
+from exporters.signature import signature_of
+
+if TYPE_CHECKING:
+    import openvino
+    from torch import Tensor, nn
+
+STAGE = "convert"
+ROADS = ("exported_program", "onnx", "traced")
+
+
+@dataclass(frozen=True)
+class OpenVINOModel:
+    """A model in memory; `flatten` makes its input tensors of a module's arguments, `restore` the module's
+    outputs of its output tensors."""
+
+    model: openvino.Model
+    flatten: Callable[[Sequence[Any]], list[Tensor]]
+    restore: Callable[[list[Tensor]], Any]
+
+
+class NoRoad(Exception):
+    """Every road refused. The message holds the whole text of each, in the order tried."""
+
+    def __init__(self, failures: dict[str, Exception]) -> None:
+        super().__init__(
+            "\n\n".join(f"[{road}] {type(error).__name__}: {error}" for road, error in failures.items())
+        )
+
+
+def export(source: Any, request: Request) -> dict[str, OpenVINOModel]:
+    """Models by road. A module tries every road; the artifact of another exporter has one and raises its error."""
+    import torch
+    from torch.export import ExportedProgram
+
+    if isinstance(source, ExportedProgram):
+        return {"exported_program": _of_program(source, request)}
+    if isinstance(source, torch.jit.ScriptModule):
+        return {"traced": _of_trace(source, request)}
+    if isinstance(source, onnx_model.OnnxModel):
+        return {"onnx": _of_onnx(source)}
+    return _try_roads(source, request)
+
+
+def first_line(error: Exception) -> str:
+    text = str(error).strip().partition("\n")[0]
+    return f"{type(error).__name__}: {text}"
+
+
+def _try_roads(module: nn.Module, request: Request) -> dict[str, OpenVINOModel]:
+    models: dict[str, OpenVINOModel] = {}
+    failures: dict[str, Exception] = {}
+
+    def attempt(road: str, step: Callable[[], Any]) -> Any:
+        try:
+            return step()
+        except Exception as error:  # a road may refuse with any error: it costs that road alone
+            failures[road] = error
+            return None
+
+    def enter(exporter: Any, source: Any) -> Any:
+        request.stages.enter(exporter.STAGE)
+        return exporter.export(source, request)
+
+    program = attempt("exported_program", lambda: enter(exported_program, module))
+    if program is None:
+        failures["onnx"] = failures["exported_program"]  # it starts from the same program
+    else:
+        request.stages.enter(STAGE)
+        models["exported_program"] = attempt("exported_program", lambda: _of_program(program, request))
+        models["onnx"] = attempt("onnx", lambda: _of_onnx(enter(onnx_model, program)))
+    traced = attempt("traced", lambda: enter(traced_module, module))
+    if traced is not None:
+        request.stages.enter(STAGE)
+        models["traced"] = attempt("traced", lambda: _of_trace(traced, request))
+
+    models = {road: model for road, model in models.items() if model is not None}
+    request.facts["roads"] = {
+        road: "converted" if road in models else first_line(failures[road]) for road in ROADS
+    }
+    if not models:
+        raise NoRoad(failures) from failures["exported_program"]
+    return models
+
+
+def _of_program(program: Any, request: Request) -> OpenVINOModel:
+    import openvino
+
+    signature = signature_of(program)
+    shapes = _shapes(signature.flatten(request.inputs), request)
+    return OpenVINOModel(openvino.convert_model(program, input=shapes), signature.flatten, signature.restore)
+
+
+def _of_trace(traced: Any, request: Request) -> OpenVINOModel:
+    import openvino
+
+    shapes = _shapes(_tensors(request.inputs), request)
+    model = openvino.convert_model(traced, example_input=request.inputs, input=shapes)
+    return OpenVINOModel(model, _tensors, lambda outputs: outputs[0] if len(outputs) == 1 else tuple(outputs))
+
+
+def _of_onnx(source: onnx_model.OnnxModel) -> OpenVINOModel:
+    import openvino
+
+    return OpenVINOModel(
+        openvino.Core().read_model(source.path),
+        lambda arguments: list(source.flatten(arguments, "cpu").values()),
+        lambda outputs: source.restore(dict(zip(source.outputs, outputs, strict=True))),
+    )
+
+
+def _tensors(arguments: Sequence[Any]) -> list[Tensor]:
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    return [leaf for leaf in tree_leaves(arguments) if isinstance(leaf, torch.Tensor)]
+
+
+def _shapes(tensors: list[Tensor], request: Request) -> list[openvino.PartialShape]:
+    """The shape of every input; -1 where a dimension was asked dynamic.
+
+    Left alone, the converter makes every dimension of a program or a trace dynamic, though the graph inside
+    is the example's: another shape would be computed wrongly where it must be refused.
+    """
+    import openvino
+
+    asked = request.dynamic_shapes if isinstance(request.dynamic_shapes, (tuple, list)) else ()
+    dynamic = [dimensions or {} for dimensions in asked] + [{}] * (len(tensors) - len(asked))
+    return [
+        openvino.PartialShape([-1 if axis in axes else size for axis, size in enumerate(tensor.shape)])
+        for tensor, axes in zip(tensors, dynamic, strict=False)
+    ]

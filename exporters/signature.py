@@ -1,0 +1,71 @@
+"""How a module's arguments and outputs map onto the flat tensors of an artifact made from its exported program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.export import ExportedProgram
+
+
+@dataclass(frozen=True)
+class Signature:
+    """`inputs` are the places, among the leaves of the arguments, of what the program takes; constants such
+    as None or a Python number are leaves without an input. `structure` is the tree of the outputs; a leaf of
+    it that is no tensor stands in `constants`, by its place; `numbers` are the places of Python numbers that
+    the program computes, which engines return as tensors."""
+
+    inputs: tuple[int, ...]
+    structure: Any
+    constants: dict[int, Any]
+    numbers: frozenset[int]
+
+    def flatten(self, arguments: Sequence[Any]) -> list[Tensor]:
+        """The tensors the engine takes, in its order; a computed-with Python number becomes a 0-d tensor."""
+        import torch
+        from torch.utils._pytree import tree_leaves
+
+        plain = all(isinstance(argument, torch.Tensor) for argument in arguments)
+        leaves = arguments if plain else tree_leaves(arguments)
+        taken = [leaves[place] for place in self.inputs]
+        return [leaf if isinstance(leaf, torch.Tensor) else torch.tensor(leaf) for leaf in taken]
+
+    def restore(self, outputs: Sequence[Any]) -> Any:
+        """The module's outputs from the engine's: what is constant is put back where it belongs."""
+        from torch.utils._pytree import tree_unflatten
+
+        values = iter(outputs)
+        leaves = [
+            self.constants[place] if place in self.constants else self._value(place, next(values))
+            for place in range(self.structure.num_leaves)
+        ]
+        return tree_unflatten(leaves, self.structure)
+
+    def _value(self, place: int, value: Any) -> Any:
+        return value.item() if place in self.numbers and hasattr(value, "item") else value
+
+
+def signature_of(program: ExportedProgram) -> Signature:
+    from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
+
+    arguments = [spec.arg for spec in program.graph_signature.input_specs if spec.kind is InputKind.USER_INPUT]
+    returned = [spec.arg for spec in program.graph_signature.output_specs if spec.kind is OutputKind.USER_OUTPUT]
+    return Signature(
+        inputs=tuple(
+            place for place, argument in enumerate(arguments) if not isinstance(argument, ConstantArgument)
+        ),
+        structure=program.call_spec.out_spec,
+        constants={
+            place: argument.value
+            for place, argument in enumerate(returned)
+            if isinstance(argument, ConstantArgument)
+        },
+        numbers=frozenset(
+            place
+            for place, argument in enumerate(returned)
+            if not isinstance(argument, (ConstantArgument, TensorArgument))
+        ),
+    )

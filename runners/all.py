@@ -1,0 +1,199 @@
+"""`python -m runners.all`: push every variant of a case through every compiler, and write down what happened."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import msgspec
+import typer
+from filelock import FileLock, Timeout
+from rich.console import Console
+
+from models import case as cases
+from models.case import BrokenCase, Case
+from runners.study import environment as environments
+from runners.study import plan as plans
+from runners.study import record as records
+from runners.study.device import gpu_facts
+from runners.study.display import Display
+from runners.study.lane import Lane, LaneFailed, Limits
+from runners.study.listing import show_list
+from runners.study.plan import BadRequest, Profile, Round, Wanted
+from runners.study.rounds import Budget
+from runners.study.study import Settings, Study, finished
+from runners.study.worker import Command, Job
+
+BUDGETS = {
+    "quick": Budget(seconds_per_cell=0.5, floor_rounds=7, cap_rounds=40),
+    "full": Budget(seconds_per_cell=2.0, floor_rounds=9, cap_rounds=100),
+}
+
+_errors = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def main(
+    case: Annotated[
+        list[str] | None, typer.Option(help="A case's name, a path to a case file, or `all`. Repeatable.")
+    ] = None,
+    variant: Annotated[list[str] | None, typer.Option(help="Only these variants. Repeatable.")] = None,
+    backend: Annotated[list[str] | None, typer.Option(help="Only these backends (and eager). Repeatable.")] = None,
+    n: Annotated[str | None, typer.Option(help="Items, as 1000,10k,1M.")] = None,
+    batch: Annotated[str | None, typer.Option(help="Batches, as none,32.")] = None,
+    noise: Annotated[str | None, typer.Option(help="Where randomness comes from: inside,input.")] = None,
+    profile: Annotated[Profile, typer.Option(help="quick goes to N 100 000, full to 10 M.")] = "quick",  # type: ignore[assignment]
+    output: Annotated[Path, typer.Option(help="Where records and the report go.")] = Path("results"),
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with this environment's record.")] = False,
+    sm: Annotated[str, typer.Option(help="The compute capability that TensorRT-RTX builds for without a GPU.")] = "8.9",
+    trace: Annotated[bool, typer.Option("--trace", help="Write a profiler trace of every timed cell.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List cases, variants and backends, and stop.")] = False,
+) -> None:
+    """Push every variant of a case through every compiler and record, stage by stage, what each one did."""
+    if list_:
+        show_list(Console())
+        return
+    try:
+        wanted = Wanted(
+            variants=tuple(variant) if variant else None,
+            backends=tuple(backend) if backend else None,
+            n=plans.parse_sizes(n) if n else None,
+            batches=plans.parse_batches(batch) if batch else None,
+            noise=plans.parse_noise(noise) if noise else None,
+            profile=profile,
+        )
+        plans.select_backends(wanted.backends)
+        if not re.fullmatch(r"\d+\.\d", sm):
+            raise BadRequest(f"{sm!r} is no compute capability; valid: major.minor, as 8.9")
+        found, broken = find_cases(case or ["balanced_sampler"])
+        for message in broken:
+            _errors.print(f"error: {message}")
+        if not found:
+            raise typer.Exit(2)
+        rounds = plans.plan(found, wanted)
+        run(rounds, profile, output, resume, {"sm": sm}, trace)
+    except (BadRequest, records.DamagedRecord) as error:
+        _fail(str(error))
+    except OSError as error:
+        _fail(f"cannot write to {output}: {error.strerror or error}; what was recorded before is whole")
+    if broken:
+        raise typer.Exit(2)
+
+
+def find_cases(names: Sequence[str]) -> tuple[list[Case], list[str]]:
+    """The cases asked for, and a sentence for each that cannot be studied; an unknown name raises BadRequest."""
+    ours = {case.name: case for case in cases.catalogue()}
+    found: dict[str, Case] = {}
+    broken = []
+    for name in names:
+        if name == "all":
+            found.update(ours)
+        elif name in ours:
+            found[name] = ours[name]
+        elif name.endswith(".py") or os.sep in name:
+            try:
+                described = describe(Path(name))
+                if described.name in found and found[described.name].path != described.path:
+                    raise BrokenCase(f"two cases are called {described.name}; rename one of the files")
+                found[described.name] = described
+            except BrokenCase as error:
+                broken.append(str(error))
+        else:
+            raise BadRequest(f"unknown case {name!r}; valid: all, {', '.join(ours)}, or a path to a case file")
+    return list(found.values()), broken
+
+
+def describe(path: Path) -> Case:
+    """What a case file holds, found by importing it in a worker: it may hang, crash or raise there."""
+    if not path.is_file():
+        raise BrokenCase(f"there is no case file {path}")
+    lane = Lane(Job(case_path=str(path.resolve()), directory=""), Limits(seconds={"run": 60.0}))
+    try:
+        case = msgspec.convert(lane.ask(Command(do="describe")), Case)
+    except LaneFailed as error:
+        message = str(error).removeprefix("BrokenCase: ").split("\n")[0].replace(str(path.resolve()), str(path))
+        raise BrokenCase(message if str(path) in message else f"{path} cannot be studied: {message}") from error
+    finally:
+        lane.close()
+    return msgspec.structs.replace(case, path=str(path))
+
+
+def run(
+    rounds: list[Round], profile: str, output: Path, resume: bool, options: dict[str, str], trace: bool
+) -> None:
+    """Run the plan into `output/<environment>/` and write the report."""
+    from runners.report import write_report
+
+    has_gpu = gpu_facts() is not None
+    environment = environments.detect({"sm": options["sm"]})
+    folder = output / environment.id
+    total = sum(len(r.variants) * len(r.backends) for r in rounds)
+    console = Console(soft_wrap=not sys.stdout.isatty())
+    with _only_study(output):
+        earlier = _earlier(folder, resume)
+        settings = Settings(
+            has_gpu=has_gpu,
+            parallel=max(1, min(len(os.sched_getaffinity(0)), 8)),
+            limits=Limits(),
+            budget=BUDGETS[profile],
+            options=dict(options),
+            trace=trace,
+        )
+        with Display(console, total - sum(finished(cell) for cell in earlier)) as display:
+            study = Study(environment, folder, settings, display, earlier)
+            began = time.monotonic()
+            try:
+                study.run(rounds)
+            except KeyboardInterrupt:
+                _errors.print(f"interrupted; {folder / 'compat.json'} is whole: go on with the same command and --resume")
+                raise typer.Exit(130) from None
+        every = [records.read(path) for path in sorted(output.glob("*/compat.json"))]
+        page = write_report(every, output)
+    console.print(
+        f"{len(study.cells)} cells in {time.monotonic() - began:.0f} s; "
+        f"{study.overhead:.1%} of that in the harness itself. Read {page}.",
+        highlight=False,
+    )
+
+
+def _earlier(folder: Path, resume: bool) -> list[records.Cell]:
+    """The cells to go on from. A record that is not gone on with is kept as `compat.previous.json`."""
+    path = folder / "compat.json"
+    if not path.exists():
+        return []
+    record = records.read(path)
+    if resume:
+        return record.cells
+    path.replace(folder / "compat.previous.json")
+    return []
+
+
+@contextmanager
+def _only_study(output: Path) -> Iterator[None]:
+    """Hold the results folder; a second study on it is told so."""
+    output.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(output / ".study.lock", timeout=0)
+    try:
+        lock.acquire()
+    except Timeout:
+        _fail(f"another study is writing to {output}; wait for it or name another --output")
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _fail(message: str) -> NoReturn:
+    _errors.print(f"error: {message}", markup=False)
+    raise typer.Exit(2)
+
+
+if __name__ == "__main__":
+    multiprocessing.freeze_support()
+    typer.run(main)

@@ -1,0 +1,57 @@
+"""Every backend on one screen: a named road from a module to a device. Its name is its pytest marker.
+
+A backend is one line here, and one file in `runners/` (and one in `exporters/` if its format is new).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class Backend:
+    """`exporters` and `runner` name modules of the two packages; `device` is where its work runs: on a GPU if there
+    is one (any), on the CPU only, or on a GPU only; `distributions` are the packages that it cannot do without, `extra` the dependency group that brings them."""
+
+    name: str
+    runner: str
+    exporters: tuple[str, ...] = ()
+    device: Literal["any", "cpu", "cuda"] = "any"
+    distributions: tuple[str, ...] = ("torch",)
+    extra: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def provide(self) -> str:
+        """The command that brings the packages."""
+        return f"pip install -c constraints.txt '.[{self.extra}]'" if self.extra else "pip install -c constraints.txt ."
+
+
+_EXPORTED = ("exported_program",)
+_ONNX = ("exported_program", "onnx_model")
+_ENGINE = ("exported_program", "onnx_model", "tensorrt_engine")
+_ORT = ("torch", "onnx", "onnxscript", "onnxruntime-gpu")
+
+BACKENDS: dict[str, Backend] = {
+    backend.name: backend
+    for backend in (
+        # name, runner, exporters; then device, packages, options
+        Backend("eager", "eager"),
+        Backend("compile", "compiled"),
+        Backend("compile_fullgraph", "compiled", options={"fullgraph": True}),
+        Backend("compile_dynamic", "compiled", options={"dynamic": True}),
+        Backend("compile_reduce_overhead", "compiled", device="cuda", options={"mode": "reduce-overhead"}),
+        Backend("export", "exported", _EXPORTED),
+        Backend("aot_inductor", "aot_inductor", (*_EXPORTED, "inductor_package")),
+        Backend("onnxruntime_cpu", "onnxruntime", _ONNX, "cpu", _ORT, "onnx", {"provider": "CPUExecutionProvider"}),
+        Backend("onnxruntime_cuda", "onnxruntime", _ONNX, "cuda", _ORT, "onnx", {"provider": "CUDAExecutionProvider"}),
+        Backend("onnxruntime_tensorrt", "onnxruntime", _ONNX, "cuda", _ORT, "onnx",
+                {"provider": "TensorrtExecutionProvider"}),
+        Backend("tensorrt", "tensorrt", _ENGINE, "cuda", ("torch", "onnx", "onnxscript", "tensorrt"), "tensorrt",
+                {"module": "tensorrt"}),
+        Backend("tensorrt_rtx", "tensorrt", _ENGINE, "any", ("torch", "onnx", "onnxscript", "tensorrt-rtx"), "rtx",
+                {"module": "tensorrt_rtx"}),
+    )
+}

@@ -1,0 +1,137 @@
+"""torch.compile with Inductor, as the user calls it.
+
+`torch.compile` is lazy: the first call captures with Dynamo and builds with Inductor, in turn for every
+piece of a broken graph. The stages are told apart by Dynamo's own callbacks and by the moment Inductor is
+handed a graph. https://docs.pytorch.org/docs/stable/generated/torch.compile.html
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+from exporters.exporter import Finding, Request, Unavailable
+from runners.runner import Engine
+
+if TYPE_CHECKING:
+    from torch import nn
+
+CUDA_GRAPH_WARMUP = 3
+"""Calls before a CUDA graph is replayed: one warms up, one records, one replays."""
+
+
+def probe(request: Request) -> None:
+    import torch
+
+    if request.options.get("mode") != "reduce-overhead":
+        return
+    try:
+        torch.zeros(1, device="cuda")
+    except (RuntimeError, AssertionError) as error:
+        raise Unavailable("ENV.no_device", f"torch.zeros(1, device='cuda'): {error}", "an NVIDIA GPU") from error
+
+
+def load(source: nn.Module, request: Request, backend: str = "inductor") -> Engine:
+    import torch
+    from torch._dynamo.utils import counters
+    from torch.utils._pytree import tree_map
+
+    torch._dynamo.reset()
+    counters.clear()
+    options = {name: request.options[name] for name in ("fullgraph", "dynamic", "mode") if name in request.options}
+    compiled = torch.compile(source, backend=backend, **options)
+    graphs = "mode" in options
+    limit = _LimitWatch()
+    logging.getLogger("torch._dynamo.convert_frame").addHandler(limit)
+
+    def call(*inputs: Any) -> Any:
+        if graphs:
+            torch.compiler.cudagraph_mark_step_begin()
+        return compiled(*inputs)
+
+    def inspect() -> None:
+        _report(request, limit)
+
+    def copies() -> Any:
+        return tree_map(lambda leaf: leaf.clone() if isinstance(leaf, torch.Tensor) else leaf, request.inputs)
+
+    with _stages_of_first_call(request):
+        for _ in range(CUDA_GRAPH_WARMUP if graphs else 1):
+            call(*copies())
+    return Engine(call, inspect)
+
+
+@contextmanager
+def _stages_of_first_call(request: Request) -> Iterator[None]:
+    """Enter `capture` when Dynamo starts on a frame, `build` while the backend compiles, `run` after."""
+    import torch
+    from torch._dynamo.callback import callback_handler
+    from torch._dynamo.exc import BackendCompilerFailed, TorchDynamoException
+    from torch._dynamo.output_graph import OutputGraph
+
+    stages = request.stages
+    call_backend = OutputGraph.call_user_compiler
+
+    def call_user_compiler(graph: Any, *arguments: Any, **options: Any) -> Any:
+        stages.enter("build")
+        compiled = call_backend(graph, *arguments, **options)
+        stages.enter("capture")
+        return compiled
+
+    def start(_: Any) -> None:
+        stages.enter("capture")
+
+    def end(_: Any) -> None:
+        stages.enter("run")
+
+    callback_handler.register_start_callback(start)
+    callback_handler.register_end_callback(end)
+    stages.enter("capture")
+    try:
+        with mock.patch.object(OutputGraph, "call_user_compiler", call_user_compiler):
+            yield
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+    except BackendCompilerFailed:
+        stages.enter("build")
+        raise
+    except TorchDynamoException:
+        stages.enter("capture")
+        raise
+    finally:
+        callback_handler.remove_start_callback(start)
+        callback_handler.remove_end_callback(end)
+
+
+class _LimitWatch(logging.Handler):
+    """Hears Dynamo say that it gives up compiling a function; it tells nobody else."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.text: str | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        message = record.getMessage()
+        if "recompile_limit" in message or "cache_size_limit" in message:
+            self.text = message
+
+
+def _report(request: Request, limit: _LimitWatch) -> None:
+    from torch._dynamo.utils import counters
+
+    graphs = int(counters["stats"]["unique_graphs"])
+    breaks = {str(reason): int(count) for reason, count in counters["graph_break"].items()}
+    frames = int(counters["frames"]["ok"])
+    request.facts["graphs"] = graphs
+    request.facts["frames_compiled"] = frames
+    request.facts["graph_breaks"] = sum(breaks.values())
+    if limit.text:
+        request.findings.append(Finding("partial", "GRAPH.recompile_limit", limit.text))
+    if breaks:
+        reasons = "\n\n".join(f"{count} × {reason}" for reason, count in breaks.items())
+        request.findings.append(Finding("partial", "GRAPH.breaks", f"{sum(breaks.values())} graph breaks:\n{reasons}"))
+    elif graphs == 0:
+        request.findings.append(Finding("partial", "GRAPH.breaks", "no graph was captured: all of it ran in eager"))

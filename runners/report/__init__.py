@@ -1,0 +1,5 @@
+"""The report: compat.md and its pictures, made from records alone; no compiler and no torch is imported."""
+
+from runners.report.page import write_report
+
+__all__ = ["write_report"]

@@ -1,0 +1,140 @@
+"""What to change, per backend: the variant to ship, and what it gains over eager's variable form."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from models.case import Workload
+from runners.report.selection import Selection
+from runners.report.text import multiple
+from runners.report.verdicts import TAKEN, pair_verdict
+from runners.report.workloads import place
+from runners.study.record import Cell
+
+WORTH_A_CHANGE = 0.95
+"""A rewrite must take less than this share of the variable form's time to be worth changing to."""
+
+
+@dataclass(frozen=True)
+class Advice:
+    """One backend's row: the pair verdict per rewrite, the recommended variant (None: none is sound), the gain."""
+
+    backend: str
+    pairs: list[list[str]]
+    variant: str | None
+    change: str
+    gain: str
+
+
+def rewrites(selection: Selection) -> list[tuple[str, str]]:
+    """Every (variable, static) pair of the case."""
+    return [
+        (variable, static)
+        for variable in selection.of_kind("variable")
+        for static in selection.of_kind("static")
+    ]
+
+
+def advice(selection: Selection) -> list[Advice]:
+    """One row per available compiler."""
+    rows = []
+    for backend in selection.compilers:
+        variant = recommended(selection, backend)
+        rows.append(
+            Advice(
+                backend=backend,
+                pairs=[
+                    pair_verdict(selection.of(variable, backend), selection.of(static, backend))
+                    for variable, static in rewrites(selection)
+                ],
+                variant=variant,
+                change=_change(selection, variant, backend),
+                gain=_gain(selection.of(variant, backend)) if variant else "",
+            )
+        )
+    return rows
+
+
+def recommended(selection: Selection, backend: str) -> str | None:
+    """The unmarked variant that the backend takes at most workloads.
+
+    Among equals the fastest, where all of them were timed alike, and the variable form unless a rewrite is
+    clearly faster; without times the one accepted whole most often, and again the variable form first.
+    """
+    candidates = {
+        variant: taken
+        for variant in selection.variants
+        if variant not in selection.marks
+        and (taken := [cell for cell in selection.of(variant, backend) if cell.verdict in TAKEN])
+    }
+    if not candidates:
+        return None
+    most = max(len(cells) for cells in candidates.values())
+    equals = {variant: cells for variant, cells in candidates.items() if len(cells) == most}
+    first = next(iter(equals))
+    times = _typical_times(equals)
+    if times:
+        fastest = min(times, key=lambda variant: times[variant])
+        return fastest if times[fastest] < WORTH_A_CHANGE * times[first] else first
+    whole = {
+        variant: sum(cell.verdict == "accepted" for cell in cells) for variant, cells in equals.items()
+    }
+    return max(whole, key=lambda variant: whole[variant])
+
+
+def _typical_times(candidates: dict[str, list[Cell]]) -> dict[str, float]:
+    """The geometric mean of each variant's medians over the workloads that all were timed at; {} if none."""
+    medians: dict[str, dict[Workload, float]] = {
+        variant: {
+            cell.workload: cell.timing.median_ms for cell in cells if cell.timing and cell.timing.median_ms > 0
+        }
+        for variant, cells in candidates.items()
+    }
+    shared = set.intersection(*(set(times) for times in medians.values()))
+    if not shared:
+        return {}
+    return {
+        variant: math.exp(sum(math.log(times[workload]) for workload in shared) / len(shared))
+        for variant, times in medians.items()
+    }
+
+
+def _change(selection: Selection, variant: str | None, backend: str) -> str:
+    if variant is None:
+        return "no sound variant is taken: run this part in eager"
+    cells = [cell for cell in selection.of(variant, backend) if cell.verdict != "unavailable"]
+    taken = [cell for cell in cells if cell.verdict in TAKEN]
+    refused = [cell.workload for cell in cells if cell.verdict not in TAKEN]
+    keep = variant in selection.of_kind("variable")
+    words = f"nothing: keep {selection.name(variant)}" if keep else f"use {selection.name(variant)}"
+    if refused:
+        words += f", but only {place([cell.workload for cell in taken], refused)}"
+    if all(cell.verdict == "built" for cell in taken):
+        words += " (built, not run)"
+    elif any(cell.verdict == "partial" for cell in taken):
+        words += " (in part)"
+    return words
+
+
+def _gain(cells: Sequence[Cell]) -> str:
+    """The range of speed-ups over eager's variable form; a tie counts as 1."""
+    ratios = []
+    for cell in cells:
+        if cell.timing and cell.timing.ratio is not None:
+            ratios.append(1.0 if tied(cell) else cell.timing.ratio)
+    if not ratios:
+        return "not run" if cells and all(cell.verdict == "built" for cell in cells) else "not timed"
+    low, high = multiple(min(ratios)), multiple(max(ratios))
+    if min(ratios) == max(ratios) == 1.0:
+        return "tie"
+    return low if low == high else f"{low} to {high}"
+
+
+def tied(cell: Cell) -> bool:
+    """Whether the interval of the speed-up straddles 1."""
+    timing = cell.timing
+    if timing is None or timing.ratio_low is None or timing.ratio_high is None:
+        return False
+    return timing.ratio_low <= 1 <= timing.ratio_high

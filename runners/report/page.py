@@ -1,0 +1,216 @@
+"""compat.md: from records to the page. What each part says is worked out in the modules beside this one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from runners.backends import BACKENDS
+from runners.report import advice, breakeven, facts, forecast, refusals, text, times, verdicts
+from runners.report.pictures import Picture, draw
+from runners.report.selection import MARK, REFERENCE, Selection, environments, marks, selections
+from runners.report.workloads import label, varying
+from runners.study.record import Cell, Environment, Record, write_aside
+
+NEEDS_GPU = frozenset({"ENV.no_device"})
+
+
+def write_report(
+    records: Sequence[Record], output: Path, folders: Mapping[str, Path] | None = None
+) -> Path:
+    """Write `output/compat.md` and the pictures beside it, and return the page's path.
+
+    `folders` says where an environment's own files (repro scripts, traces) lie when that is not
+    `output/<environment id>`. Raises SameEnvironment when two records hold the same environment.
+    """
+    output = Path(output)
+    links = Links(output, folders or {})
+    sections = selections(records)
+    pictures = {id(section): draw(section, output) for section in sections}
+    page = output / "compat.md"
+    write_aside(render(records, sections, links, pictures).encode(), page)
+    return page
+
+
+@dataclass(frozen=True)
+class Links:
+    """Where an environment's files lie, seen from the page."""
+
+    output: Path
+    folders: Mapping[str, Path]
+
+    def path(self, environment: str, relative: str) -> str:
+        """The path to write on the page for a file that is named relative to its environment's folder."""
+        folder = self.folders.get(environment)
+        if folder is None:
+            return f"{environment}/{relative}"
+        return Path(os.path.relpath(folder.resolve() / relative, self.output.resolve())).as_posix()
+
+    def repro(self, cell: Cell) -> str | None:
+        """The script that replays a cell."""
+        return self.path(cell.environment, cell.repro) if cell.repro else None
+
+    def trace(self, cell: Cell, trace: str) -> str:
+        """A cell's profiler trace."""
+        return self.path(cell.environment, trace)
+
+
+def render(
+    records: Sequence[Record],
+    sections: Sequence[Selection],
+    links: Links,
+    pictures: Mapping[int, Sequence[Picture]],
+) -> str:
+    """The page as text."""
+    cells = [cell for record in records for cell in record.cells]
+    return _template().render(
+        environments=[
+            _environment(environment, sections, links, pictures) for environment in environments(records)
+        ],
+        glance=[_glance(section, variant) for section in sections for variant in section.variants],
+        marked=_marked(records),
+        unmeasured=unmeasured_on_gpu(cells),
+        forecast=forecast.forecast(sections),
+        verdicts=[(verdicts.SYMBOLS[name], name, verdicts.MEANINGS[name]) for name in verdicts.MEANINGS],
+        codes=code_meanings(cells),
+        mark=MARK,
+    )
+
+
+def _template() -> jinja2.Template:
+    # Markdown, not HTML: `text` makes every value safe, and autoescape would spoil its code spans
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("runners.report", "."),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,
+    )
+    environment.filters |= {
+        "code": text.code,
+        "prose": text.prose,
+        "fence": text.fence,
+        "multiple": text.multiple,
+        "milliseconds": text.milliseconds,
+    }
+    environment.globals |= {"link": text.link, "counted": text.counted, "symbols": verdicts.SYMBOLS}
+    return environment.get_template("compat.md.j2")
+
+
+def _environment(
+    environment: Environment,
+    sections: Sequence[Selection],
+    links: Links,
+    pictures: Mapping[int, Sequence[Picture]],
+) -> dict[str, Any]:
+    mine = [section for section in sections if section.environment.id == environment.id]
+    return {
+        "about": environment,
+        "headline": headline(mine),
+        "absences": refusals.absences(mine, how_to_provide),
+        "cases": [_case(section, links, pictures[id(section)]) for section in mine],
+    }
+
+
+def _case(section: Selection, links: Links, pictures: Sequence[Picture]) -> dict[str, Any]:
+    return {
+        "name": section.case,
+        "named": {variant: section.name(variant) for variant in section.variants},
+        "marks": sorted(section.marks & set(section.variants)),
+        "matrices": verdicts.matrices(section),
+        "pairs": advice.rewrites(section),
+        "advice": advice.advice(section),
+        "rates": [verdicts.rate(section, variant) for variant in section.variants],
+        "refusals": refusals.refusals(section, links.repro),
+        "pictures": pictures,
+        "overview": times.overview(section),
+        "details": times.details(section),
+        "stages": times.stage_seconds(section),
+        "break_evens": breakeven.break_evens(section),
+        "facts": facts.fact_table(section),
+        "host_waits": facts.host_waits(section),
+        "statistics": facts.statistics(section),
+        "traces": facts.traces(section, links.trace),
+        "unmeasured": unmeasured_on_gpu(section.cells),
+    }
+
+
+def headline(sections: Sequence[Selection]) -> str:
+    """How many backends an environment tried, and how many it could not."""
+    tried = {backend for section in sections for backend in section.available}
+    absent = {backend for section in sections for backend in section.backends} - tried
+    if not tried and not absent:
+        return "nothing tried"
+    words = [f"{text.counted(len(tried), 'backend')} tried"]
+    if REFERENCE in tried:
+        words[0] += " (eager, the reference, among them)"
+    if absent:
+        words.append(f"{len(absent)} unavailable")
+    return ", ".join(words)
+
+
+def _glance(section: Selection, variant: str) -> dict[str, Any]:
+    """One row of the first table: how many take a variant, and its best gain."""
+    timed = [
+        cell
+        for backend in section.compilers
+        for cell in section.of(variant, backend)
+        if cell.timing and cell.timing.ratio is not None
+    ]
+    best = max(timed, key=lambda cell: (cell.timing and cell.timing.ratio) or 0, default=None)
+    return {
+        "case": section.case,
+        "variant": section.name(variant),
+        "environment": section.environment.id,
+        "rate": verdicts.rate(section, variant),
+        "gain": "" if best is None else _best_gain(section, best),
+    }
+
+
+def _best_gain(section: Selection, cell: Cell) -> str:
+    ratio = "tie" if advice.tied(cell) else text.multiple((cell.timing and cell.timing.ratio) or 0)
+    return f"{ratio} ({text.code(cell.backend)}, {label(cell.workload, varying(section.timed_workloads))})"
+
+
+def _marked(records: Sequence[Record]) -> list[dict[str, Any]]:
+    """The footnotes: every variant that eager itself gets wrong, with the reason."""
+    return [
+        {
+            "case": case,
+            "variant": variant,
+            "code": cell.reason.code if cell.reason else "no code",
+            "line": refusals.telling_line(cell.reason.text) if cell.reason else "",
+        }
+        for (case, variant), cell in marks(records).items()
+    ]
+
+
+def unmeasured_on_gpu(cells: Sequence[Cell]) -> list[str]:
+    """The backends that need an NVIDIA GPU, or were only built for one, and have no time in these cells."""
+    waiting = {cell.backend for cell in cells if cell.verdict == "built"}
+    waiting |= {cell.backend for cell in cells if cell.backend in BACKENDS and BACKENDS[cell.backend].device == "cuda"}
+    return [name for name in BACKENDS if name in waiting - {cell.backend for cell in cells if cell.timing}]
+
+
+def how_to_provide(cell: Cell) -> str:
+    """The command, or the device, that an unavailable cell lacks."""
+    told = cell.facts.get("provide")
+    if isinstance(told, str):
+        return text.code(told)
+    if cell.reason and cell.reason.code in NEEDS_GPU:
+        return "a machine with an NVIDIA GPU"
+    return text.code(BACKENDS[cell.backend].provide) if cell.backend in BACKENDS else ""
+
+
+def code_meanings(cells: Sequence[Cell]) -> list[tuple[str, str]]:
+    """The reason codes that occur, with what they mean."""
+    from runners.study.reasons import CODES
+
+    used = sorted({cell.reason.code for cell in cells if cell.reason})
+    return [(used_code, CODES.get(used_code, "(not in the table of codes)")) for used_code in used]

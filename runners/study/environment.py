@@ -1,0 +1,69 @@
+"""The environment of a study: the machine and the versions, found without importing any of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import re
+from datetime import datetime, timezone
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from runners.backends import BACKENDS
+from runners.study.device import gpu_facts
+from runners.study.record import Environment
+
+_ALSO = ("numpy", "triton", "jaxlib", "iree-base-runtime")
+
+
+def detect(flags: dict[str, Any]) -> Environment:
+    """This machine as an environment. The id names device and torch and ends in a digest of all else, so
+    that two sets of versions never share a folder."""
+    gpu = gpu_facts()
+    cpu = cpu_name()
+    cores = len(os.sched_getaffinity(0))
+    versions = packages()
+    device = gpu["name"] if gpu else "cpu"
+    what = json.dumps([device, cpu, cores, platform.python_version(), versions, flags, gpu and gpu["driver"]],
+                      sort_keys=True)
+    name = f"{_slug(device if gpu else f'cpu {cpu}')}-torch-{versions.get('torch', 'none').split('+')[0]}"
+    return Environment(
+        id=f"{name}-{hashlib.sha256(what.encode()).hexdigest()[:6]}",
+        device=device,
+        cpu=f"{cpu}, {cores} cores",
+        driver=gpu["driver"] if gpu else None,
+        python=platform.python_version(),
+        packages=versions,
+        flags=flags,
+        when=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+    )
+
+
+def packages() -> dict[str, str]:
+    """The installed versions of every distribution that a backend needs."""
+    names = sorted({name for backend in BACKENDS.values() for name in backend.distributions} | set(_ALSO))
+    return {name: version for name in names if (version := installed(name)) is not None}
+
+
+def installed(distribution: str) -> str | None:
+    """The version of a distribution, None when it is not installed."""
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def cpu_name() -> str:
+    """The processor's name as the kernel tells it."""
+    try:
+        match = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    except OSError:
+        match = None
+    return match.group(1).strip() if match else platform.processor() or platform.machine()
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", re.sub(r"\((r|tm)\)", "", name.lower())).strip("-")

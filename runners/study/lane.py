@@ -1,0 +1,187 @@
+"""The parent's side of a lane: one worker process, the stage it is in, and the limits it is held to.
+
+Workers are forked from a clean server process that has imported torch and initialised nothing, so a lane
+starts in milliseconds and no compiler of one lane is ever seen by another. The parent sleeps on the pipes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Iterable
+from multiprocessing import connection as pipes
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import psutil
+
+from runners.study import worker
+from runners.study.record import STAGES, Reason
+from runners.study.worker import Command, Event, Job, Outcome, stage_outcomes
+
+TERMINATE_SECONDS = 2.0
+MEMORY_POLL_SECONDS = 0.25
+
+_server = multiprocessing.get_context("forkserver")
+_server.set_forkserver_preload(["runners.study.preload"])
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker may use: seconds in one stage, bytes of memory with its children."""
+
+    seconds: dict[str, float] = msgspec.field(default_factory=lambda: dict.fromkeys(STAGES, 180.0))
+    memory_bytes: int = 8 << 30
+
+
+class LaneFailed(Exception):
+    """A command to a worker came back as an error, or not at all."""
+
+
+class Lane:
+    """A worker at work on one job."""
+
+    def __init__(self, job: Job, limits: Limits) -> None:
+        self.limits = limits
+        self.directory = Path(tempfile.mkdtemp(prefix="gauntlet-lane-"))
+        job = msgspec.structs.replace(job, directory=str(self.directory))
+        self.connection, remote = multiprocessing.Pipe()
+        self.process = _server.Process(target=worker.main, args=(remote,), daemon=True)
+        self.process.start()
+        remote.close()
+        self.stage: str | None = None
+        self.seconds: dict[str, float] = {}
+        self.peak_bytes = 0
+        self._since = time.monotonic()
+        self._polled = 0.0
+        self._say(msgspec.json.encode(job))
+
+    def start(self, command: Command) -> None:
+        """Send a command; its answer comes through `events`."""
+        self.stage, self.seconds, self.peak_bytes = None, {}, 0
+        self._since = time.monotonic()
+        self._say(msgspec.json.encode(command))
+
+    def ask(self, command: Command) -> Any:
+        """Send a command and wait for its value; raises LaneFailed with the worker's words."""
+        self.start(command)
+        while True:
+            for _, event in events([self]):
+                if isinstance(event, Outcome):
+                    raise LaneFailed(event.reason.text if event.reason else event.verdict)
+                if event.error is not None:
+                    raise LaneFailed(event.error)
+                if event.stage is None:
+                    return event.value
+
+    def close(self) -> None:
+        """End the worker and all it started, and remove its folder."""
+        self.connection.close()
+        self._kill()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def said(self) -> str:
+        """The end of what the worker and its compilers printed."""
+        with contextlib.suppress(OSError):
+            return (self.directory / "output.txt").read_text(errors="replace")[-4000:].strip()
+        return ""
+
+    def _say(self, message: bytes) -> None:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # its end is seen in events()
+            self.connection.send_bytes(message)
+
+    def _hear(self) -> Event | Outcome:
+        """The next word of the worker; an Outcome of our own when it died."""
+        try:
+            event = msgspec.json.decode(self.connection.recv_bytes(), type=Event)
+        except (EOFError, ConnectionResetError):
+            return self._died()
+        if event.stage is not None:
+            self._enter(event.stage)
+        return event
+
+    def _enter(self, stage: str | None) -> None:
+        now = time.monotonic()
+        if self.stage is not None:
+            self.seconds[self.stage] = self.seconds.get(self.stage, 0.0) + now - self._since
+        self.stage, self._since = stage, now
+
+    def _overdue(self) -> Outcome | None:
+        """The verdict on a worker that outlived a limit; the worker is ended."""
+        limit = self.limits.seconds.get(self.stage or "run", 180.0)
+        if time.monotonic() - self._since > limit:
+            text = f"stage {self.stage or 'run'} outlived its limit of {limit:g} s"
+            return self._ended("timeout", Reason("TIME.limit", _with(text, self.said())))
+        if time.monotonic() - self._polled > MEMORY_POLL_SECONDS:
+            self._polled = time.monotonic()
+            used = _memory(self.process.pid)
+            self.peak_bytes = max(self.peak_bytes, used)
+            if used > self.limits.memory_bytes:
+                text = f"used {used >> 20} MiB; its limit is {self.limits.memory_bytes >> 20} MiB"
+                return self._ended("crashed", Reason("MEMORY.host", text))
+        return None
+
+    def _died(self) -> Outcome:
+        self.process.join(TERMINATE_SECONDS)
+        code = self.process.exitcode
+        if code is not None and code < 0:
+            name = signal.Signals(-code).name
+            reason = Reason("CRASH.sigsegv" if -code == signal.SIGSEGV else "CRASH.signal",
+                            _with(f"the worker died of {name}", self.said()))
+        else:
+            reason = Reason("CRASH.exit", _with(f"the worker left with exit code {code}", self.said()))
+        return self._ended("crashed", reason)
+
+    def _ended(self, verdict: Any, reason: Reason) -> Outcome:
+        stage: Any = self.stage or "run"
+        self._enter(None)
+        self._kill()
+        return Outcome(verdict=verdict, stage=stage, reason=reason, stages=stage_outcomes(self.seconds, stage))
+
+    def _kill(self) -> None:
+        if self.process.pid is None:
+            return
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, number)
+            self.process.join(TERMINATE_SECONDS)
+            if self.process.exitcode is not None and number == signal.SIGTERM:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(self.process.pid, signal.SIGKILL)  # what it started and did not end
+                break
+
+
+def events(lanes: Iterable[Lane], patience: float = 0.5) -> list[tuple[Lane, Event | Outcome]]:
+    """Sleep until a worker speaks, dies or outlives a limit, or `patience` seconds have passed."""
+    by_pipe = {lane.connection: lane for lane in lanes}
+    heard: list[tuple[Lane, Event | Outcome]] = []
+    ready = pipes.wait(list(by_pipe), min(patience, MEMORY_POLL_SECONDS))
+    for pipe in ready:
+        assert isinstance(pipe, Connection)
+        heard.append((by_pipe[pipe], by_pipe[pipe]._hear()))
+    for lane in by_pipe.values():
+        if lane.connection not in ready and (outcome := lane._overdue()) is not None:
+            heard.append((lane, outcome))
+    return heard
+
+
+def _memory(pid: int | None) -> int:
+    """Resident bytes of a worker and its children, shared pages of the fork counted in."""
+    total = 0
+    with contextlib.suppress(psutil.Error):
+        process = psutil.Process(pid)
+        for member in (process, *process.children(recursive=True)):
+            with contextlib.suppress(psutil.Error):
+                total += member.memory_info().rss
+    return total
+
+
+def _with(text: str, said: str) -> str:
+    return f"{text}; it had printed:\n{said}" if said else text
+

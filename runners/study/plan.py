@@ -1,0 +1,115 @@
+"""The plan: which cells a study will try, in which order, from what the user asked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from models.case import Case, Noise, Variant, Workload
+from runners.backends import BACKENDS
+
+Profile = Literal["quick", "full"]
+
+
+class BadRequest(Exception):
+    """What the user asked does not exist; the message is one sentence that names what does."""
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """What the user asked for; None where nothing was said."""
+
+    variants: tuple[str, ...] | None = None
+    backends: tuple[str, ...] | None = None
+    n: tuple[int, ...] | None = None
+    batches: tuple[int | None, ...] | None = None
+    noise: tuple[Noise, ...] | None = None
+    profile: Profile = "quick"
+
+
+class Round(msgspec.Struct, frozen=True, kw_only=True):
+    """One workload of one case with every variant and backend to be tried on it, measured together."""
+
+    case: Case
+    workload: Workload
+    variants: tuple[Variant, ...]
+    backends: tuple[str, ...]
+
+
+def plan(cases: Sequence[Case], wanted: Wanted) -> list[Round]:
+    """Rounds in the order in which they are worth most: case by case, small workloads first.
+
+    Unasked, a study draws inside the graph everywhere, takes its noise as an input at the smallest N, and
+    adds a batch at the smallest N (`full`: up to 100 000).
+    """
+    known = {variant.name for case in cases for variant in case.variants}
+    for name in wanted.variants or ():
+        if name not in known:
+            raise BadRequest(f"unknown variant {name!r}; valid here: {', '.join(sorted(known))}")
+    backends = select_backends(wanted.backends)
+    return [
+        Round(
+            case=case,
+            workload=workload,
+            variants=tuple(v for v in case.variants if wanted.variants is None or v.name in wanted.variants),
+            backends=backends,
+        )
+        for case in cases
+        for workload in workloads(case, wanted)
+        if any(wanted.variants is None or v.name in wanted.variants for v in case.variants)
+    ]
+
+
+def select_backends(names: Sequence[str] | None) -> tuple[str, ...]:
+    """The backends asked for, in the table's order; eager always, for all others are judged against it."""
+    for name in names or ():
+        if name not in BACKENDS:
+            raise BadRequest(f"unknown backend {name!r}; valid: {', '.join(BACKENDS)}")
+    return tuple(name for name in BACKENDS if names is None or name in names or name == "eager")
+
+
+def workloads(case: Case, wanted: Wanted) -> list[Workload]:
+    if case.sizes is None:
+        return [Workload()]
+    sizes = case.sizes
+    n = wanted.n or (sizes.quick if wanted.profile == "quick" else sizes.full)
+    batches = wanted.batches or sizes.batches
+    noises: tuple[Noise | None, ...] = (wanted.noise or ("inside", "input")) if sizes.draws else (None,)
+    most_batched = min(n) if wanted.profile == "quick" else 100_000
+    return [
+        sizes.workload(items, batch, noise)
+        for batch in batches
+        for noise in noises
+        for items in sorted(n)
+        if (batch is None or wanted.n is not None or wanted.batches is not None or items <= most_batched)
+        and (noise != "input" or wanted.noise is not None or (items == min(n) and batch == batches[0]))
+    ]
+
+
+def parse_sizes(text: str) -> tuple[int, ...]:
+    """`1000,10k,1M` as numbers."""
+    return tuple(_size(part, text) for part in text.split(","))
+
+
+def parse_batches(text: str) -> tuple[int | None, ...]:
+    """`none,32` as batches."""
+    return tuple(None if part.strip().lower() == "none" else _size(part, text) for part in text.split(","))
+
+
+def parse_noise(text: str) -> tuple[Noise, ...]:
+    """`inside,input` as places that randomness comes from."""
+    valid: dict[str, Noise] = {"inside": "inside", "input": "input"}
+    for part in text.split(","):
+        if part.strip() not in valid:
+            raise BadRequest(f"unknown noise {part.strip()!r}; valid: inside, input")
+    return tuple(valid[part.strip()] for part in text.split(","))
+
+
+def _size(part: str, text: str) -> int:
+    match = re.fullmatch(r"(\d+)([kKmM]?)", part.strip().replace("_", ""))
+    size = int(match.group(1)) * {"": 1, "k": 1_000, "m": 1_000_000}[match.group(2).lower()] if match else 0
+    if size < 1:
+        raise BadRequest(f"{part.strip()!r} in {text!r} is no size; valid: whole numbers from 1, as 1000, 10k or 1M")
+    return size

@@ -1,0 +1,266 @@
+"""Verification: what makes `accepted` mean checked. Called once a cell, after its first call succeeded.
+
+Eager is judged against the case's contract (`faults`, `statistics`, `EXPECTED…`, `random`, `distinct`); every
+other backend against eager of the same variant, on the example, on inputs unlike it, over many draws where
+eager draws, and by what its calls leave behind in inputs and earlier outputs. Faults become findings of the
+request, what was covered becomes its fact `verification`.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from exporters.exporter import Finding, Request
+from models.case import CaseModule, Fault, Input, Variant, Workload
+from runners.study import compare, draws, hands, sizes
+from runners.study.compare import Tally
+from runners.study.contract import expectation_fault
+
+if TYPE_CHECKING:
+    from torch import nn
+
+DRAWING_SECONDS = 0.1
+"""For the calls of one side, on the example; further inputs get a quarter of it each."""
+
+STATISTICS_SECONDS = 0.1
+"""For the calls of one side on one input of a case's `statistics`."""
+
+RELOAD_SECONDS = 0.5
+"""An artifact that takes longer to load is not loaded a second time."""
+
+SEED = 20_261
+"""Of torch's generator during verification, so that what draws from it draws the same in every study."""
+
+
+@dataclass
+class Subject:
+    """What is judged, and against which module.
+
+    `call` takes the inputs of `module` and returns its outputs, nested as the module's or flat. `module` is
+    the very module that was compiled; it runs here as eager, on the request's device. `reload` loads the same
+    artifact a second time, `rebuild` builds it anew; None where there is none or it costs too much.
+    `other_shapes`: the road takes other shapes than the example's.
+    """
+
+    call: Callable[..., Any]
+    module: nn.Module
+    is_eager: bool = False
+    other_shapes: bool = False
+    reload: Callable[[], Callable[..., Any]] | None = None
+    rebuild: Callable[[], Callable[..., Any]] | None = None
+
+
+class Broke(Exception):
+    """The backend (or eager, if it is the subject) raised on a further input. The cell is `rejected` at
+    stage `run`; the reason is that of `error`, its text preceded by `at <input_name>: `."""
+
+    def __init__(self, input_name: str, error: Exception) -> None:
+        super().__init__(f"at {input_name}: {type(error).__name__}: {error}")
+        self.input_name = input_name
+        self.error = error
+
+
+def verify(subject: Subject, case: CaseModule, variant: Variant, workload: Workload, request: Request) -> None:
+    """Judge `subject` on `request.inputs` and beyond; report into `request.findings` and `request.facts`.
+
+    Raises Broke when it refuses a further input of the example's shapes, or of other shapes on a road that
+    takes them. Runs in the caller's gradient mode; torch's generators are as before afterwards.
+    """
+    import torch
+
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count()) if request.device == "cuda" else []):
+        torch.manual_seed(SEED)
+        verification = _Verification(subject, case, variant, workload, request)
+        try:
+            verification.judge()
+        finally:
+            request.facts["verification"] = verification.facts()
+
+
+@dataclass
+class _Verification:
+    subject: Subject
+    case: CaseModule
+    variant: Variant
+    workload: Workload
+    request: Request
+    tally: Tally = field(default_factory=Tally)
+    notes: dict[str, Any] = field(default_factory=dict)
+    drawn: dict[str, frozenset[int]] = field(default_factory=dict)
+    judged: list[Input] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.eager: Callable[..., Any] = self.subject.call if self.subject.is_eager else _copied(self.subject.module)
+        self.example = Input("the example", self.request.inputs)
+        self.dynamic = sizes.dynamic(self.case, self.variant)
+
+    def judge(self) -> None:
+        for given in self._inputs():
+            self._judge_call(given)
+            if self._is_wrong():
+                return
+        self._judge_hands()
+        self._judge_draws()
+        if not self._is_wrong():
+            self._note_fresh_load()
+
+    def facts(self) -> dict[str, Any]:
+        return {
+            "inputs": [given.name for given in self.judged],
+            "random_outputs": sorted(self.drawn.get(self.example.name, ())),
+            **self.tally.facts(),
+            **self.notes,
+        }
+
+    def _inputs(self) -> Iterator[Input]:
+        """The example; then new densities, the case's own further inputs, and other sizes."""
+        device = self.request.device
+        yield self.example
+        if self.case.case.sizes:
+            for seed in (1, 2):
+                yield Input(f"seed {seed}", self.case.inputs(self.variant, self.workload, seed))
+        yield from self.case.more_inputs(self.variant, self.workload)
+        if self.subject.other_shapes:
+            yield from sizes.resized(self.case, self.variant, self.workload, compare.clone(self.example, device))
+
+    def _judge_call(self, given: Input) -> None:
+        """One call on one input: refusals, outputs, inputs left behind, the contract."""
+        given = Input(given.name, compare.clone(given.arguments, self.request.device))
+        reference = self._reference(given)
+        if reference is None:
+            return
+        expected, left_by_eager, drawn = reference
+        handed = compare.clone(given.arguments)
+        try:
+            actual = compare.clone(self.subject.call(*handed))
+        except Exception as error:
+            self._refused(given, error)
+            return
+        self.judged.append(given)
+        self.drawn[given.name] = drawn
+        self._judge_inputs(given, handed, left_by_eager)
+        precise = None if self.subject.is_eager or drawn else self._precise(given)
+        fault = compare.compare(expected, actual, given.arguments, self.tally, precise=precise, skip=drawn)
+        if fault is None:
+            fault = next(iter(self._contract(given, actual, expected)), None)
+        if fault is None and self.subject.is_eager and given.name == self.example.name:
+            fault = expectation_fault(self.case, self.variant, actual)
+        if fault:
+            self._wrong(fault, given)
+
+    def _reference(self, given: Input) -> tuple[Any, Any, frozenset[int]] | None:
+        """Eager's outputs, what it leaves in its inputs, and the outputs that it changes from run to run.
+
+        None where eager itself raises, which is no matter of the backend's.
+        """
+        handed = compare.clone(given.arguments)
+        try:
+            with _watched() as moved:
+                expected = compare.clone(self.eager(*handed))
+            runs = 8 if moved() else 1
+            again = [compare.clone(self.eager(*compare.clone(given.arguments))) for _ in range(runs)]
+        except Exception as error:
+            if self.subject.is_eager:
+                raise Broke(given.name, error) from error
+            self.notes.setdefault("eager_raises", []).append(given.name)
+            return None
+        drawn = frozenset().union(
+            *(compare.differing(expected, one, given.arguments, exactly=moved()) for one in again)
+        )
+        return expected, handed, drawn
+
+    def _precise(self, given: Input) -> Any:
+        """The outputs of a float64 run of eager, None where there is none."""
+        import torch
+        from torch.utils._pytree import tree_map
+
+        def widen(leaf: Any) -> Any:
+            return leaf.double() if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() else leaf
+
+        try:
+            return _copied(self.subject.module).double()(*tree_map(widen, compare.clone(given.arguments)))
+        except Exception:  # a module that names its dtypes has no float64 form
+            return None
+
+    def _refused(self, given: Input, error: Exception) -> None:
+        """A refusal of the example's shapes, or of others where the road takes others, breaks the cell; a
+        dimension that was asked dynamic has become a constant; else it is only noted."""
+        where = sizes.compared(self.example.arguments, given.arguments, self.dynamic)
+        if where == "dynamic":
+            self.notes.setdefault("refused_sizes", []).append(given.name)
+            self._add(Finding("partial", "SHAPE.specialised", f"at {given.name}: {error}"))
+        elif where == "same" or (self.subject.other_shapes and self.dynamic is None):
+            raise Broke(given.name, error) from error
+        else:
+            self.notes.setdefault("refused_shapes", []).append(given.name)
+
+    def _judge_inputs(self, given: Input, handed: Any, left_by_eager: Any) -> None:
+        """A call may leave its inputs as they were, or as eager leaves them."""
+        if compare.identical(handed, left_by_eager):
+            if not compare.identical(given.arguments, handed):
+                self.notes["changes_its_inputs"] = True
+        elif compare.identical(handed, given.arguments):
+            self.notes["inputs_left_untouched"] = "eager writes into them, the backend does not"
+        else:
+            self._wrong(Fault("INPUT.changed", "the inputs are others after the call, in eager they are not"), given)
+
+    def _contract(self, given: Input, actual: Any, expected: Any) -> list[Fault]:
+        """Breaches of the case's contract which eager's own outputs do not show."""
+        faults = self.case.optional("faults")
+        if faults is None:
+            return []
+        size = sizes.of(self.workload, given.arguments)
+        known = set() if self.subject.is_eager else {fault.code for fault in faults(given.arguments, expected, size)}
+        return [fault for fault in faults(given.arguments, tuple(compare.leaves(actual)), size)
+                if fault.code not in known]
+
+    def _judge_hands(self) -> None:
+        """Held outputs of several calls: none may change, none may be a constant of the engine's."""
+        same = [given for given in self.judged
+                if sizes.compared(self.example.arguments, given.arguments, None) == "same"]
+        arguments = [given.arguments for given in same[:2]]
+        for finding in hands.judge(self.subject.call, self.eager, arguments, self.drawn[self.example.name]):
+            self._add(finding)
+
+    def _judge_draws(self) -> None:
+        declared = bool(self.case.header.get("random")) and self.workload.noise != "input"
+        statistics = self.case.optional("statistics")
+        if statistics and declared:
+            reference = None if self.subject.is_eager else self.eager
+            faults, facts = statistics(
+                self.subject.call, reference, self.workload, self.request.device, STATISTICS_SECONDS
+            )
+            self.notes["statistics"] = facts
+            for fault in faults:
+                self._wrong(fault)
+            return
+        for given in self.judged:
+            if self.drawn[given.name] or (declared and self.subject.is_eager and given.name == self.example.name):
+                seconds = DRAWING_SECONDS if given.name == self.example.name else DRAWING_SECONDS / 4
+                self._judge_drawing(given, seconds, declared)
+
+    def _judge_drawing(self, given: Input, seconds: float, declared: bool) -> None:
+        """Many calls on one input, of eager and of the backend."""
+        own = draws.collect(lambda: self.eager(*compare.clone(given.arguments)), seconds)
+        distinct = bool(self.case.header.get("distinct"))
+        if self.subject.is_eager:
+            if declared and draws.frozen(own) and not self.variant_takes_noise():
+                self._wrong(Fault("RNG.frozen", f"{len(own)} calls drew the same"), given)
+            if distinct and (repeats := draws.repeated(own)):
+                self._wrong(Fault("RNG.repeats", f"{repeats} of {len(own)} draws hold an index twice"), given)
+            return
+        theirs = draws.collect(
+            lambda: self.subject.call(*compare.clone(given.arguments)), seconds, max(len(own), draws.LEAST)
+        )
+        faults, facts = draws.judge(own, theirs, distinct)
+        self.notes.setdefault("draws", {})[given.name] = facts
+        for fault in faults:
+            text = fault.text + self._after_rebuild(given, theirs) if fault.code == "RNG.frozen" else fault.text
+            self._wrong(Fault(fault.code, text), given)

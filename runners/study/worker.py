@@ -1,0 +1,357 @@
+"""The worker's side of a lane: takes one (case, variant, backend) through the workloads it is sent.
+
+The parent speaks first and in JSON. It sends a `Job`, then commands; the worker tells every stage as it
+enters it and answers each command with one event. A worker whose parent is gone ends at its next word.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from exporters.exporter import Finding, Request, Stages, Unavailable
+from models.case import BrokenCase, Case, CaseModule, Variant, Workload, load
+from runners.backends import BACKENDS
+from runners.runner import Built, Loaded
+from runners.study.device import copy_bandwidth
+from runners.study.reasons import reason_of
+from runners.study.record import STAGES, Reason, Stage, StageOutcome, Verdict
+
+POOL_BYTES = 1 << 30
+POOL_SIZE = 8
+
+
+class Road(msgspec.Struct, kw_only=True):
+    """What a worker must know of a backend."""
+
+    name: str
+    runner: str
+    exporters: tuple[str, ...]
+    device: str
+    options: dict[str, Any] = {}
+
+
+def road(name: str, options: Mapping[str, Any], has_gpu: bool) -> Road:
+    """The road of a backend on this machine: on the GPU if there is one and the backend can use it."""
+    backend = BACKENDS[name]
+    return Road(
+        name=name,
+        runner=backend.runner,
+        exporters=backend.exporters,
+        device="cuda" if has_gpu and backend.device != "cpu" else "cpu",
+        options={**backend.options, **options},
+    )
+
+
+class Job(msgspec.Struct, kw_only=True):
+    """What a worker is for: a case file alone (to describe it), or a variant of it and a road."""
+
+    case_path: str
+    directory: str
+    variant: Variant | None = None
+    road: Road | None = None
+
+
+class Command(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What the parent asks: `describe` the case, `attempt` a workload, `estimate` or run a `block` of timed
+    calls, write a `trace` of it, `forget` it; or to measure the copy `bandwidth` of the device in `path`."""
+
+    do: Literal["describe", "attempt", "estimate", "block", "trace", "forget", "bandwidth"]
+    workload: Workload | None = None
+    calls: int = 1
+    path: str = ""
+
+
+class Outcome(msgspec.Struct, kw_only=True):
+    """What an attempt came to; `stages` holds those that the road has."""
+
+    verdict: Verdict
+    stage: Stage | None = None
+    reason: Reason | None = None
+    stages: dict[Stage, StageOutcome] = {}
+    facts: dict[str, Any] = {}
+
+
+class Event(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One word of the worker: a stage entered, or the answer to a command. `error` is set when a command
+    failed; `value` is the description, the estimate or the block."""
+
+    stage: str | None = None
+    outcome: Outcome | None = None
+    value: Any = None
+    error: str | None = None
+
+
+def main(connection: Connection) -> None:
+    """Serve the parent at the other end of `connection` until it hangs up."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    try:
+        job = msgspec.json.decode(connection.recv_bytes(), type=Job)
+        _settle(Path(job.directory))
+        worker = Worker(job, lambda event: connection.send_bytes(msgspec.json.encode(event)))
+        while True:
+            worker.obey(msgspec.json.decode(connection.recv_bytes(), type=Command))
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        return
+
+
+def _settle(directory: Path) -> None:
+    """Give the worker its own process group, folder, caches, and a file for what compilers print."""
+    if os.getpid() != os.getsid(0):
+        os.setsid()
+    directory.mkdir(parents=True, exist_ok=True)
+    os.chdir(directory)
+    output = os.open(directory / "output.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.environ["TMPDIR"] = str(directory)
+    tempfile.tempdir = str(directory)
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(directory / "inductor")
+    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
+
+
+class Worker:
+    """One (case, variant, backend) in this process."""
+
+    def __init__(self, job: Job, tell: Callable[[Event], None]) -> None:
+        self.job = job
+        self.tell = tell
+        self._case: CaseModule | None = None
+        self._call: Loaded | None = None
+        self._pool: list[tuple[Any, ...]] = []
+        self._calls = 0
+
+    @property
+    def case(self) -> CaseModule:
+        if self._case is None:
+            self._case = load(self.job.case_path)
+        return self._case
+
+    def obey(self, command: Command) -> None:
+        """Do what the command says and answer it with one event."""
+        try:
+            if command.do == "attempt":
+                assert command.workload is not None
+                self.tell(Event(outcome=self.attempt(command.workload)))
+            else:
+                answer = {
+                    "describe": self.describe,
+                    "estimate": self.estimate,
+                    "block": lambda: self.block(command.calls),
+                    "trace": lambda: self.trace(Path(command.path)),
+                    "forget": self.forget,
+                    "bandwidth": lambda: copy_bandwidth(command.path),
+                }[command.do]()
+                self.tell(Event(value=answer))
+        except Exception as error:
+            self.tell(Event(error=f"{type(error).__name__}: {error}"))
+
+    def describe(self) -> Case:
+        """The case as planned, once its inputs have been made for every variant of a fixed case."""
+        case = self.case.case
+        for variant in () if case.sizes else case.variants:
+            try:
+                self.case.inputs(variant, Workload())
+                self.case.more_inputs(variant, Workload())
+            except BrokenCase:
+                raise
+            except Exception as error:
+                raise BrokenCase(
+                    f"{case.path} raises in its inputs for {variant.name}: {type(error).__name__}: {error}"
+                ) from error
+        return case
+
+    def attempt(self, workload: Workload) -> Outcome:
+        """Capture, convert, build, run and verify; what raises on the way becomes the verdict."""
+        self.forget()
+        assert self.job.road is not None and self.job.variant is not None
+        attempt = Attempt(self.case, self.job.variant, self.job.road, workload, lambda s: self.tell(Event(stage=s)))
+        outcome = attempt.outcome()
+        if attempt.call is not None and outcome.verdict in ("accepted", "partial"):
+            self._call = attempt.call
+            self._pool = attempt.pool()
+        return outcome
+
+    def estimate(self) -> dict[str, Any]:
+        clock = self._clock()
+        return {"ms": clock.estimate(self._loaded(), self._pool), "method": clock.method}
+
+    def block(self, calls: int) -> Any:
+        block = self._clock().block(self._loaded(), self._pool, calls, self._calls)
+        self._calls += calls
+        return block
+
+    def trace(self, path: Path) -> str:
+        from runners.study import audit
+
+        audit.trace(self._loaded(), self._pool, path)
+        return str(path)
+
+    def forget(self) -> None:
+        """Drop the compiled callable and its inputs."""
+        self._call = None
+        self._pool = []
+
+    def _loaded(self) -> Loaded:
+        assert self._call is not None, "nothing was attempted, or it was not faithful"
+        return self._call
+
+    def _clock(self) -> Any:
+        from runners.study.clock import clock_for
+
+        assert self.job.road is not None
+        return clock_for(self.job.road.device)
+
+
+class Attempt:
+    """One workload on one road."""
+
+    def __init__(
+        self,
+        case: CaseModule,
+        variant: Variant,
+        road: Road,
+        workload: Workload,
+        on_stage: Callable[[str], None],
+    ) -> None:
+        self.case, self.variant, self.road, self.workload = case, variant, road, workload
+        self.stages = Stages(on_stage)
+        self.call: Loaded | None = None
+        self.request: Request | None = None
+        self._exporters = [importlib.import_module(f"exporters.{name}") for name in road.exporters]
+        self._runner = importlib.import_module(f"runners.{road.runner}")
+
+    def outcome(self) -> Outcome:
+        try:
+            self._travel()
+        except Unavailable as missing:
+            return self._end("unavailable", Reason(missing.code, str(missing)))
+        except Built as built:
+            return self._end("built", Reason("BUILT.no_run", str(built)))
+        except Exception as error:
+            reason = reason_of(error, self.case.case.path)
+            if self.road.name == "eager" and reason.code == "UNCLASSIFIED":
+                reason = msgspec.structs.replace(reason, code="EAGER.failed")
+            return self._end("rejected", reason)
+        assert self.request is not None
+        finding = _worst(self.request.findings)
+        if finding is None:
+            return self._end("accepted", None)
+        return self._end(finding.verdict, Reason(finding.code, finding.text))
+
+    def pool(self) -> list[tuple[Any, ...]]:
+        """Inputs for timing, on the device: several, so that no call sees its predecessor's; fewer when large."""
+        assert self.request is not None
+        size = sum(_bytes(argument) for argument in self.request.inputs)
+        count = max(2, min(POOL_SIZE, POOL_BYTES // max(size, 1)))
+        return [self._inputs(seed) for seed in range(count)]
+
+    def _travel(self) -> None:
+        import torch
+
+        from runners.study.verify import Subject, verify
+
+        self.stages.enter("run" if self.road.name == "eager" else "capture")
+        torch.manual_seed(self.workload.seed or 0)
+        directory = Path(tempfile.mkdtemp(prefix="cell-"))
+        module = self.case.build(self.variant, self.workload).to(self.road.device)
+        request = self.request = Request(
+            inputs=self._inputs(0),
+            device=self.road.device,
+            directory=directory,
+            dynamic_shapes=self.case.dynamic_dims(self.variant),
+            options=self.road.options,
+            stages=self.stages,
+        )
+        self._runner.probe(request)
+        source: Any = module
+        for exporter in self._exporters:
+            self.stages.enter(exporter.STAGE)
+            source = exporter.export(source, request)
+        if self.road.name != "eager":
+            self.stages.enter("build")
+        call = self._runner.load(source, request)
+        self.stages.enter("run")
+        call(*_copies(request.inputs))
+        if self.road.device == "cuda":
+            torch.cuda.synchronize()
+        self.stages.enter("verify")
+        subject = Subject(
+            call=call,
+            module=module,
+            reload=(lambda: self._runner.load(source, request)) if self._exporters else None,
+            rebuild=None,
+            is_eager=self.road.name == "eager",
+            other_shapes=not self._exporters or request.dynamic_shapes is not None,
+        )
+        verify(subject, self.case, self.variant, self.workload, request)
+        call.inspect()
+        self.call = call
+        if not request.findings:
+            shutil.rmtree(directory, ignore_errors=True)
+
+    def _inputs(self, seed: int) -> tuple[Any, ...]:
+        return tuple(_to(argument, self.road.device) for argument in self.case.inputs(self.variant, self.workload, seed))
+
+    def _end(self, verdict: Verdict, reason: Reason | None) -> Outcome:
+        self.stages.stop()
+        failed = self.stages.current if verdict in ("rejected", "wrong") else None
+        stage: Any = None if verdict == "accepted" else self.stages.current
+        return Outcome(
+            verdict=verdict,
+            stage=stage,
+            reason=reason,
+            stages=stage_outcomes({} if verdict == "unavailable" else self.stages.seconds, failed),
+            facts=dict(self.request.facts) if self.request else {},
+        )
+
+
+def stage_outcomes(seconds: dict[str, float], failed: str | None) -> dict[Stage, StageOutcome]:
+    """The six stages: those entered are `ok` but for the failed one, the others were not reached."""
+    return {
+        stage: StageOutcome("failed" if stage == failed else "ok", round(seconds[stage], 6))
+        if stage in seconds
+        else StageOutcome("not_reached")
+        for stage in STAGES
+    }
+
+
+def _worst(findings: list[Finding]) -> Finding | None:
+    """The first wrong finding, else the first partial one."""
+    return next((finding for finding in findings if finding.verdict == "wrong"), findings[0] if findings else None)
+
+
+def _to(argument: Any, device: str) -> Any:
+    import torch
+    from torch.utils._pytree import tree_map
+
+    return tree_map(lambda leaf: leaf.to(device) if isinstance(leaf, torch.Tensor) else leaf, argument)
+
+
+def _copies(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    import torch
+    from torch.utils._pytree import tree_map
+
+    copied: tuple[Any, ...] = tree_map(
+        lambda leaf: leaf.clone() if isinstance(leaf, torch.Tensor) else leaf, arguments
+    )
+    return copied
+
+
+def _bytes(argument: Any) -> int:
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    return sum(leaf.nbytes for leaf in tree_leaves(argument) if isinstance(leaf, torch.Tensor))
