@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from exporters.exporter import Request
-from exporters.signature import Signature, signature_of
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -24,8 +23,10 @@ STAGE = "convert"
 
 @dataclass(frozen=True)
 class ExecutorchProgram:
+    """A `.pte` file, and the tree of the module's outputs: its method takes and gives their leaves."""
+
     path: Path
-    signature: Signature
+    structure: Any
 
 
 def export(source: ExportedProgram, request: Request) -> ExecutorchProgram:
@@ -44,7 +45,7 @@ def export(source: ExportedProgram, request: Request) -> ExecutorchProgram:
     with path.open("wb") as file:
         edge.to_executorch().write_to_file(file)
     request.facts["artifact_bytes"] = path.stat().st_size
-    return ExecutorchProgram(path, signature_of(source))
+    return ExecutorchProgram(path, source.call_spec.out_spec)
 
 
 def _partitioners(request: Request) -> list[Any]:

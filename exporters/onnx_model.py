@@ -31,6 +31,8 @@ class OnnxModel:
     None or a Python number are leaves without an input. `structure` is the tree of the outputs and
     `leaves` are its leaves, each the name of an output or a `Constant`; `numbers` are the outputs that
     the module returns as Python numbers, `complex_numbers` those that ONNX holds as pairs of reals.
+    `bounds` are the least and the largest size that the exported program allows, for each dimension of
+    each input; equal when it is fixed, None for no limit.
     """
 
     path: Path
@@ -40,6 +42,7 @@ class OnnxModel:
     leaves: tuple[str | Constant, ...]
     numbers: frozenset[str]
     complex_numbers: frozenset[str]
+    bounds: dict[str, tuple[tuple[int, int | None], ...]]
 
     def flatten(self, arguments: Sequence[Any], device: str) -> dict[str, Tensor]:
         """The contiguous tensor of every input, by name; a Python number becomes a 0-d tensor on `device`.
@@ -153,7 +156,23 @@ def _mapped(source: ExportedProgram, graph: Any, path: Path) -> OnnxModel:
             for name, argument in named
             if isinstance(example := examples[argument.name], torch.Tensor) and example.is_complex()
         ),
+        bounds={
+            value.name: tuple(_bounds(source, size) for size in getattr(examples[name], "shape", ()))
+            for value, (_, name) in zip(graph.inputs, _inputs(source), strict=True)
+        },
     )
+
+
+def _bounds(source: ExportedProgram, size: Any) -> tuple[int, int | None]:
+    from torch.utils._sympy.numbers import int_oo
+
+    if isinstance(size, int):
+        return size, size
+    limits = source.range_constraints.get(size.node.expr)
+    if limits is None:
+        return 0, None
+    low, high = (None if limit in (int_oo, -int_oo) else int(limit) for limit in (limits.lower, limits.upper))
+    return low or 0, high
 
 
 def _inputs(source: ExportedProgram) -> list[tuple[int, str]]:

@@ -59,8 +59,9 @@ def export(source: Any, request: Request) -> dict[str, OpenVINOModel]:
 
 
 def first_line(error: Exception) -> str:
-    text = str(error).strip().partition("\n")[0]
-    return f"{type(error).__name__}: {text}"
+    """The first line that says something: OpenVINO's own errors begin with their places in its source."""
+    lines = [line for line in str(error).splitlines() if line.strip() and not line.startswith("Exception from ")]
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"
 
 
 def _try_roads(module: nn.Module, request: Request) -> dict[str, OpenVINOModel]:

@@ -24,14 +24,18 @@ class Signature:
     numbers: frozenset[int]
 
     def flatten(self, arguments: Sequence[Any]) -> list[Tensor]:
-        """The tensors the engine takes, in its order; a computed-with Python number becomes a 0-d tensor."""
+        """The contiguous tensors that the engine takes, in its order; a Python number becomes a 0-d tensor.
+
+        Nothing is copied but what is not contiguous: engines take an address and no strides.
+        """
         import torch
         from torch.utils._pytree import tree_leaves
 
         plain = all(isinstance(argument, torch.Tensor) for argument in arguments)
         leaves = arguments if plain else tree_leaves(arguments)
         taken = [leaves[place] for place in self.inputs]
-        return [leaf if isinstance(leaf, torch.Tensor) else torch.tensor(leaf) for leaf in taken]
+        tensors = [leaf if isinstance(leaf, torch.Tensor) else torch.tensor(leaf) for leaf in taken]
+        return [tensor.detach().contiguous() for tensor in tensors]
 
     def restore(self, outputs: Sequence[Any]) -> Any:
         """The module's outputs from the engine's: what is constant is put back where it belongs."""

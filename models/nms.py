@@ -64,7 +64,10 @@ class Greedy(nn.Module):
 
 class FixedTrips(nn.Module):
     """The static form: all pairs first, then K trips; each takes the best box alive (`argmax` gives the first
-    of equals) and strikes out its row."""
+    of equals) and strikes out its row.
+
+    The best stays a vector of one: torch.compile reads a scalar index out into Python, and refuses.
+    """
 
     def __init__(self, k: int) -> None:
         super().__init__()
@@ -76,12 +79,12 @@ class FixedTrips(nn.Module):
         alive = torch.ones_like(scores, dtype=torch.bool)
         kept, valid = [], []
         for _ in range(self.k):
-            best = torch.where(alive, scores, float("-inf")).argmax()
-            valid.append(alive.any())
+            best = torch.where(alive, scores, float("-inf")).argmax(0, keepdim=True)
+            valid.append(alive.any(0, keepdim=True))
             kept.append(best)
-            alive = alive & ~overlap[best] & (place != best)
-        mask = torch.stack(valid)
-        return torch.where(mask, torch.stack(kept), 0), mask
+            alive = alive & ~overlap[best].squeeze(0) & (place != best)
+        mask = torch.cat(valid)
+        return torch.where(mask, torch.cat(kept), 0), mask
 
 
 def suppresses(box: Tensor, others: Tensor) -> Tensor:

@@ -151,7 +151,7 @@ def run(
             try:
                 study.run(rounds)
             except KeyboardInterrupt:
-                _errors.print(f"interrupted; {folder / 'compat.json'} is whole: go on with the same command and --resume")
+                _errors.print(f"interrupted; {folder / 'compat.json'} is whole: add --resume to the command to go on")
                 raise typer.Exit(130) from None
         every = [records.read(path) for path in sorted(output.glob("*/compat.json"))]
         page = write_report(every, output)

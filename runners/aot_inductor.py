@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 from exporters.exporter import Request
@@ -10,6 +11,16 @@ from runners.runner import Engine
 
 def probe(request: Request) -> None:
     import torch._inductor  # noqa: F401
+
+
+def prepare() -> None:
+    """Let Inductor precompile the headers of its packages, which it keeps for all later compilations."""
+    import torch
+    from torch._inductor import aoti_compile_and_package
+
+    program = torch.export.export(torch.nn.ReLU(), (torch.ones(8),))
+    with tempfile.TemporaryDirectory() as directory:
+        aoti_compile_and_package(program, package_path=str(Path(directory) / "model.pt2"))
 
 
 def load(source: Path, request: Request) -> Engine:

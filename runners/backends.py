@@ -12,8 +12,9 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class Backend:
-    """`exporters` and `runner` name modules of the two packages; `device` is where its work runs: on a GPU if there
-    is one (any), on the CPU only, or on a GPU only; `distributions` are the packages that it cannot do without, `extra` the dependency group that brings them."""
+    """`exporters` and `runner` name modules of the two packages. `device` is where its work runs: on a GPU if
+    there is one, on the CPU only, or on a GPU only. `distributions` are the packages that it cannot do without,
+    `extra` the dependency group that brings them."""
 
     name: str
     runner: str
@@ -53,5 +54,15 @@ BACKENDS: dict[str, Backend] = {
                 {"module": "tensorrt"}),
         Backend("tensorrt_rtx", "tensorrt", _ENGINE, "any", ("torch", "onnx", "onnxscript", "tensorrt-rtx"), "rtx",
                 {"module": "tensorrt_rtx"}),
+        Backend("torch_tensorrt", "torch_tensorrt", _EXPORTED, "cuda", ("torch", "torch-tensorrt"), "torch_tensorrt"),
+        Backend("openvino", "openvino", ("openvino_model",), "cpu", ("torch", "openvino", "onnx", "onnxscript"),
+                "openvino"),
+        Backend("openvino_compile", "openvino_compile", (), "cpu", ("torch", "openvino"), "openvino"),
+        Backend("executorch", "executorch", (*_EXPORTED, "executorch_program"), "cpu", ("torch", "executorch"),
+                "executorch", {"partitioner": "xnnpack"}),
+        Backend("iree", "iree", (*_EXPORTED, "iree_module"), "cpu",
+                ("torch", "iree-base-compiler", "iree-base-runtime", "iree-turbine"), "iree"),
+        Backend("tvm", "tvm", (*_EXPORTED, "tvm_module"), "cpu", ("torch", "apache-tvm"), "tvm"),
+        Backend("xla", "xla", (), "cpu", ("torch", "jax", "torchax"), "xla"),
     )
 }

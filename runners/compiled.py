@@ -34,6 +34,13 @@ def probe(request: Request) -> None:
         raise Unavailable("ENV.no_device", f"torch.zeros(1, device='cuda'): {error}", "an NVIDIA GPU") from error
 
 
+def prepare() -> None:
+    """Let Inductor precompile its C++ headers, which it keeps for all later compilations."""
+    import torch
+
+    torch.compile(torch.neg)(torch.ones(8))
+
+
 def load(source: nn.Module, request: Request, backend: str = "inductor") -> Engine:
     import torch
     from torch._dynamo.utils import counters

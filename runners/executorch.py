@@ -33,20 +33,28 @@ def probe(request: Request) -> None:
 
 def load(source: ExecutorchProgram, request: Request) -> Engine:
     from executorch.runtime import Runtime
+    from torch.utils._pytree import tree_leaves, tree_unflatten
 
     with kept_words():
         method = Runtime.get().load_program(source.path).load_method("forward")
     assert method is not None
-    signature = source.signature
+    structure = source.structure
 
     def call(*inputs: Any) -> Any:
-        tensors = signature.flatten(inputs)
+        leaves = [_contiguous(leaf) for leaf in tree_leaves(inputs)]
         try:
-            outputs = method.execute(tensors)
+            outputs = method.execute(leaves)
         except RuntimeError:
             # The exception has a number only. The words are printed, and hearing them costs: on failure alone.
             with kept_words():
-                outputs = method.execute(tensors)
-        return signature.restore(outputs)
+                outputs = method.execute(leaves)
+        return tree_unflatten(outputs, structure)
 
     return Engine(call)
+
+
+def _contiguous(leaf: Any) -> Any:
+    """A tensor as the runtime takes it; numbers and None are taken as they are."""
+    import torch
+
+    return leaf.detach().contiguous() if isinstance(leaf, torch.Tensor) else leaf

@@ -5,6 +5,9 @@ A runner is a module of this package that defines
     def probe(request) -> None            raises Unavailable, found by trying, when it cannot work here
     def load(source, request) -> Loaded   the callable, compiled and on its device
 
+    def prepare() -> None                 optional: what the engine does once per machine and never again,
+                                          done before the study so that no cell is charged with it
+
 and imports its engine inside these functions. `load` runs in stage `build`; an engine that compiles in
 its first call makes that call inside `load` and enters the stages as they come.
 """

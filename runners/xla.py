@@ -28,7 +28,9 @@ def probe(request: Request) -> None:
         import jax
 
         with _missing_overloads():
-            import torchax  # noqa: F401
+            import torchax
+
+            torchax.default_env()
         jax.devices("cpu")
     except ModuleNotFoundError as error:
         raise Unavailable("ENV.no_package", str(error), provide) from error
@@ -43,9 +45,10 @@ def load(source: nn.Module, request: Request) -> Engine:
 
     with _missing_overloads():
         import torchax
-    # torchax's other mode makes int64 int32 and float64 float32.
-    torchax.enable_accuracy_mode()
-    environment = torchax.default_env()
+
+        # torchax's other mode makes int64 int32 and float64 float32.
+        torchax.enable_accuracy_mode()
+        environment = torchax.default_env()
     weights, function = torchax.extract_jax(source)
 
     def drawing(key: Any, weights: Any, arguments: Any) -> Any:
@@ -89,7 +92,7 @@ def _map(kind: Any, function: Any, tree: Any) -> Any:
 
 @contextmanager
 def _missing_overloads() -> Iterator[None]:
-    """Answer, while torchax is imported, for the operator overloads that torch no longer has.
+    """Answer, while torchax is imported and set up, for the operator overloads that torch no longer has.
 
     torchax 0.0.13 registers lowerings for overloads with named dimensions (`prod.dim_Dimname`, …), which
     torch 2.13 dropped. A placeholder takes their registration and is never called. Where torchax names none
@@ -103,7 +106,7 @@ def _missing_overloads() -> Iterator[None]:
         try:
             return look_up(packet, name)
         except AttributeError:
-            if "name" not in name and "Dimname" not in name:
+            if "names" not in name and "dimname" not in name.lower():
                 raise
             return f"{packet}.{name}, which torch no longer has"
 

@@ -125,7 +125,8 @@ def _gain(cells: Sequence[Cell]) -> str:
         if cell.timing and cell.timing.ratio is not None:
             ratios.append(1.0 if tied(cell) else cell.timing.ratio)
     if not ratios:
-        return "not run" if cells and all(cell.verdict == "built" for cell in cells) else "not timed"
+        taken = {cell.verdict for cell in cells if cell.verdict in TAKEN}
+        return "not run" if taken == {"built"} else "not timed"
     low, high = multiple(min(ratios)), multiple(max(ratios))
     if min(ratios) == max(ratios) == 1.0:
         return "tie"

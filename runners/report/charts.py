@@ -44,11 +44,10 @@ class Style:
 
 def styles(selection: Selection) -> dict[str, Style]:
     """Variable forms dashed in warm colours, static ones solid in others."""
-    found = {}
-    for kind, colours, dashes in (("variable", VARIABLE_COLOURS, "--"), ("static", STATIC_COLOURS, "-")):
-        members = [
-            variant for variant in selection.variants if (variant in selection.of_kind("variable")) == (kind == "variable")
-        ]
+    variable = selection.of_kind("variable")
+    others = [variant for variant in selection.variants if variant not in variable]
+    found: dict[str, Style] = {}
+    for members, colours, dashes in ((variable, VARIABLE_COLOURS, "--"), (others, STATIC_COLOURS, "-")):
         for index, variant in enumerate(members):
             name = variant + (f" {MARK}" if variant in selection.marks else "")
             marker = MARKERS[len(found) % len(MARKERS)]
@@ -222,7 +221,8 @@ def _panels(number: int, height: float, title: str) -> tuple[Figure, list[Axes]]
     rows = math.ceil(number / COLUMNS)
     columns = min(number, COLUMNS)
     tall = rows * height + 1.3
-    figure = Figure(figsize=(max(0.112 * len(title) + 0.2, 3.6 * columns + 0.6), tall), facecolor=BACKGROUND, layout="constrained")
+    wide = max(0.112 * len(title) + 0.2, 3.6 * columns + 0.6)
+    figure = Figure(figsize=(wide, tall), facecolor=BACKGROUND, layout="constrained")
     figure.get_layout_engine().set(rect=(0, 0, 1, 1 - 0.75 / tall))  # type: ignore[union-attr, call-arg]
     figure.text(0.012, 1 - 0.12 / tall, title, fontsize=12, fontweight="bold", color=INK, va="top")
     panels = list(figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flat)

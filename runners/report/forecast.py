@@ -30,8 +30,7 @@ class Card:
 
 CARDS = (
     Card("L40S", 864, "https://www.nvidia.com/en-us/data-center/l40s/", r"L40S"),
-    Card("A10G", 600, "https://d1.awsstatic.com/product-marketing/ec2/NVIDIA_AWS_A10G_DataSheet_FINAL_02_17_2022.pdf",
-         r"A10G"),
+    Card("A10G", 600, "https://www.baseten.co/blog/nvidia-a10-vs-a10g-for-ml-model-inference/", r"A10G"),
     Card("H100 SXM", 3_350, "https://www.nvidia.com/en-us/data-center/h100/", r"H100(?!.*(PCIe|NVL))"),
     Card("H200", 4_800, "https://www.nvidia.com/en-us/data-center/h200/", r"H200"),
 )

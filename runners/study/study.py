@@ -7,6 +7,8 @@ nothing. The record is on disk after every cell.
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import sysconfig
 import time
 from collections import deque
@@ -82,6 +84,7 @@ class Study:
     def run(self, rounds: Sequence[Round]) -> None:
         """Run the plan to its end, or to the deadline; what was not reached is in `unreached`."""
         try:
+            self._prepare(rounds)
             for index, round_ in enumerate(rounds):
                 if index and rounds[index - 1].case.path != round_.case.path:
                     self._close_lanes()
@@ -89,9 +92,38 @@ class Study:
         finally:
             self._close_lanes()
 
+    def _prepare(self, rounds: Sequence[Round]) -> None:
+        """Measure the copy bandwidth of each device, and let every engine do what it does once per machine."""
+        if not any(self._todo(round_) for round_ in rounds):
+            return
+        with self._working(True):
+            roads = [road(name, {}, self.settings.has_gpu) for round_ in rounds for name in round_.backends]
+            for device in sorted({road_.device for road_ in roads}):
+                self._bandwidth[device] = self._ask_alone(Command(do="bandwidth", path=device))
+                self.environment.flags[f"copy_bytes_per_second_{device}"] = round(self._bandwidth[device])
+            for runner in dict.fromkeys(road_.runner for road_ in roads):
+                if hasattr(importlib.import_module(runner), "prepare"):
+                    with contextlib.suppress(LaneFailed):  # its cells will say what is wrong with it
+                        self._ask_alone(Command(do="prepare", path=runner))
+
+    def _ask_alone(self, command: Command) -> Any:
+        """What a worker of its own answers."""
+        lane = Lane(Job(case_path="", directory=""), self.settings.limits)
+        try:
+            return lane.ask(command)
+        finally:
+            lane.close()
+
+    def _todo(self, round_: Round) -> list[tuple[Variant, str]]:
+        return [
+            (variant, name)
+            for variant in round_.variants
+            for name in round_.backends
+            if not finished(self.cells.get(self._key(round_, variant, name)))
+        ]
+
     def _run_round(self, round_: Round) -> None:
-        tasks = [(variant, name) for variant in round_.variants for name in round_.backends]
-        todo = [task for task in tasks if not finished(self.cells.get(self._key(round_, *task)))]
+        todo = self._todo(round_)
         if not todo:
             return
         if self._late():
@@ -201,15 +233,7 @@ class Study:
         moved = cell.facts.get("floor_bytes")
         if moved is None:
             return None
-        device = road(cell.backend, {}, self.settings.has_gpu).device
-        if device not in self._bandwidth:
-            lane = Lane(Job(case_path="", directory=""), self.settings.limits)
-            try:
-                self._bandwidth[device] = float(lane.ask(Command(do="bandwidth", path=device)))
-            finally:
-                lane.close()
-        self.environment.flags[f"copy_bytes_per_second_{device}"] = round(self._bandwidth[device])
-        return floor_ms(moved, self._bandwidth[device])
+        return floor_ms(moved, self._bandwidth[road(cell.backend, {}, self.settings.has_gpu).device])
 
     def _denominator(self, round_: Round, timed: Mapping[LaneKey, Cell]) -> LaneKey | None:
         """Eager's variable form, or in a case without one nothing."""

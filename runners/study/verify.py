@@ -15,13 +15,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from exporters.exporter import Finding, Request
 from models.case import CaseModule, Fault, Input, Variant, Workload
-from runners.study import compare, draws, hands, sizes
+from runners.study import compare, draws, hands, shapes
 from runners.study.compare import Tally
-from runners.study.contract import expectation_fault
+from runners.study.expected import expectation_fault
 
 if TYPE_CHECKING:
     from torch import nn
@@ -99,14 +97,20 @@ class _Verification:
     def __post_init__(self) -> None:
         self.eager: Callable[..., Any] = self.subject.call if self.subject.is_eager else _copied(self.subject.module)
         self.example = Input("the example", self.request.inputs)
-        self.dynamic = sizes.dynamic(self.case, self.variant)
+        self.dynamic = shapes.dynamic(self.case, self.variant)
+        noise_given = self.workload.noise == "input" if self.case.case.sizes else (
+            len(self.example.arguments) > len(self.case.module.example_inputs())
+        )
+        self.declared_random = bool(self.case.header.get("random")) and not noise_given
 
     def judge(self) -> None:
         for given in self._inputs():
             self._judge_call(given)
             if self._is_wrong():
                 return
-        self._judge_hands()
+        self._judge_shapes()
+        if not self.subject.is_eager:
+            self._judge_hands()
         self._judge_draws()
         if not self._is_wrong():
             self._note_fresh_load()
@@ -121,14 +125,13 @@ class _Verification:
 
     def _inputs(self) -> Iterator[Input]:
         """The example; then new densities, the case's own further inputs, and other sizes."""
-        device = self.request.device
         yield self.example
         if self.case.case.sizes:
             for seed in (1, 2):
                 yield Input(f"seed {seed}", self.case.inputs(self.variant, self.workload, seed))
         yield from self.case.more_inputs(self.variant, self.workload)
-        if self.subject.other_shapes:
-            yield from sizes.resized(self.case, self.variant, self.workload, compare.clone(self.example, device))
+        if self.subject.other_shapes and not self.subject.is_eager:
+            yield from shapes.resized(self.case, self.variant, self.workload, self.example.arguments)
 
     def _judge_call(self, given: Input) -> None:
         """One call on one input: refusals, outputs, inputs left behind, the contract."""
@@ -149,7 +152,7 @@ class _Verification:
         precise = None if self.subject.is_eager or drawn else self._precise(given)
         fault = compare.compare(expected, actual, given.arguments, self.tally, precise=precise, skip=drawn)
         if fault is None:
-            fault = next(iter(self._contract(given, actual, expected)), None)
+            fault = self._contract_fault(given, actual, expected)
         if fault is None and self.subject.is_eager and given.name == self.example.name:
             fault = expectation_fault(self.case, self.variant, actual)
         if fault:
@@ -162,19 +165,19 @@ class _Verification:
         """
         handed = compare.clone(given.arguments)
         try:
-            with _watched() as moved:
+            with _generator_watched() as moved:
                 expected = compare.clone(self.eager(*handed))
-            runs = 8 if moved() else 1
+            runs = 8 if moved[0] else 1
             again = [compare.clone(self.eager(*compare.clone(given.arguments))) for _ in range(runs)]
         except Exception as error:
             if self.subject.is_eager:
                 raise Broke(given.name, error) from error
             self.notes.setdefault("eager_raises", []).append(given.name)
             return None
-        drawn = frozenset().union(
-            *(compare.differing(expected, one, given.arguments, exactly=moved()) for one in again)
-        )
-        return expected, handed, drawn
+        drawn: set[int] = set()
+        for one in again:
+            drawn |= compare.differing(expected, one, given.arguments, exactly=moved[0])
+        return expected, handed, frozenset(drawn)
 
     def _precise(self, given: Input) -> Any:
         """The outputs of a float64 run of eager, None where there is none."""
@@ -190,49 +193,60 @@ class _Verification:
             return None
 
     def _refused(self, given: Input, error: Exception) -> None:
-        """A refusal of the example's shapes, or of others where the road takes others, breaks the cell; a
-        dimension that was asked dynamic has become a constant; else it is only noted."""
-        where = sizes.compared(self.example.arguments, given.arguments, self.dynamic)
-        if where == "dynamic":
-            self.notes.setdefault("refused_sizes", []).append(given.name)
-            self._add(Finding("partial", "SHAPE.specialised", f"at {given.name}: {error}"))
-        elif where == "same" or (self.subject.other_shapes and self.dynamic is None):
+        """A refusal of the example's shapes, or of others where the road takes any, breaks the cell."""
+        kind = shapes.compared(self.example.arguments, given.arguments, self.dynamic)
+        if kind == "same" or (kind == "other" and self.subject.other_shapes and self.dynamic is None):
             raise Broke(given.name, error) from error
-        else:
-            self.notes.setdefault("refused_shapes", []).append(given.name)
+        self.notes.setdefault(f"refused_{kind}_shapes", {})[given.name] = f"{type(error).__name__}: {error}"
+
+    def _judge_shapes(self) -> None:
+        """Dimensions asked dynamic: constant where every other size was refused."""
+        refused = self.notes.get("refused_dynamic_shapes")
+        if not refused or not self.subject.other_shapes:
+            return
+        taken = [given.name for given in self.judged
+                 if shapes.compared(self.example.arguments, given.arguments, self.dynamic) == "dynamic"]
+        name, words = next(iter(refused.items()))
+        self._add(
+            Finding("partial", "SHAPE.refused", f"refused: {', '.join(refused)}; taken: {', '.join(taken)}; {words}")
+            if taken
+            else Finding("partial", "SHAPE.specialised", f"no other size than the example's is taken; at {name}: {words}")
+        )
 
     def _judge_inputs(self, given: Input, handed: Any, left_by_eager: Any) -> None:
-        """A call may leave its inputs as they were, or as eager leaves them."""
-        if compare.identical(handed, left_by_eager):
-            if not compare.identical(given.arguments, handed):
-                self.notes["changes_its_inputs"] = True
-        elif compare.identical(handed, given.arguments):
-            self.notes["inputs_left_untouched"] = "eager writes into them, the backend does not"
-        else:
-            self._wrong(Fault("INPUT.changed", "the inputs are others after the call, in eager they are not"), given)
+        """A call may leave its inputs as they were, or as eager leaves them, if the case says that it writes."""
+        changed = not compare.identical(handed, given.arguments)
+        if changed and self.subject.is_eager and not self.case.header.get("mutates_input"):
+            self._wrong(Fault("INPUT.changed", "the call writes into its inputs, and CASE does not say "
+                              "'mutates_input': True"), given)
+        elif changed and not compare.identical(handed, left_by_eager):
+            self._wrong(Fault("INPUT.changed", "the inputs are not after the call what eager leaves of them"), given)
+        elif changed:
+            self.notes["writes_into_its_inputs"] = True
+        elif not compare.identical(left_by_eager, given.arguments):
+            self.notes["inputs_left_untouched"] = "eager writes into them, this backend does not"
 
-    def _contract(self, given: Input, actual: Any, expected: Any) -> list[Fault]:
-        """Breaches of the case's contract which eager's own outputs do not show."""
+    def _contract_fault(self, given: Input, actual: Any, expected: Any) -> Fault | None:
+        """The first breach of the case's contract which eager's own outputs do not show."""
         faults = self.case.optional("faults")
         if faults is None:
-            return []
-        size = sizes.of(self.workload, given.arguments)
-        known = set() if self.subject.is_eager else {fault.code for fault in faults(given.arguments, expected, size)}
-        return [fault for fault in faults(given.arguments, tuple(compare.leaves(actual)), size)
-                if fault.code not in known]
+            return None
+        known = set() if self.subject.is_eager else {
+            fault.code for fault in faults(given.arguments, expected, self.workload)
+        }
+        found = faults(given.arguments, tuple(compare.leaves(actual)), self.workload)
+        return next((fault for fault in found if fault.code not in known), None)
 
     def _judge_hands(self) -> None:
-        """Held outputs of several calls: none may change, none may be a constant of the engine's."""
-        same = [given for given in self.judged
-                if sizes.compared(self.example.arguments, given.arguments, None) == "same"]
-        arguments = [given.arguments for given in same[:2]]
+        alike = [given for given in self.judged
+                 if shapes.compared(self.example.arguments, given.arguments, None) == "same"]
+        arguments = [given.arguments for given in alike[:2]]
         for finding in hands.judge(self.subject.call, self.eager, arguments, self.drawn[self.example.name]):
             self._add(finding)
 
     def _judge_draws(self) -> None:
-        declared = bool(self.case.header.get("random")) and self.workload.noise != "input"
         statistics = self.case.optional("statistics")
-        if statistics and declared:
+        if statistics and self.declared_random:
             reference = None if self.subject.is_eager else self.eager
             faults, facts = statistics(
                 self.subject.call, reference, self.workload, self.request.device, STATISTICS_SECONDS
@@ -242,25 +256,80 @@ class _Verification:
                 self._wrong(fault)
             return
         for given in self.judged:
-            if self.drawn[given.name] or (declared and self.subject.is_eager and given.name == self.example.name):
-                seconds = DRAWING_SECONDS if given.name == self.example.name else DRAWING_SECONDS / 4
-                self._judge_drawing(given, seconds, declared)
+            on_example = given.name == self.example.name
+            if self.drawn[given.name] or (self.subject.is_eager and self.declared_random and on_example):
+                self._judge_drawing(given, DRAWING_SECONDS if on_example else DRAWING_SECONDS / 4)
 
-    def _judge_drawing(self, given: Input, seconds: float, declared: bool) -> None:
+    def _judge_drawing(self, given: Input, seconds: float) -> None:
         """Many calls on one input, of eager and of the backend."""
-        own = draws.collect(lambda: self.eager(*compare.clone(given.arguments)), seconds)
         distinct = bool(self.case.header.get("distinct"))
+        own = draws.collect(lambda: self.eager(*compare.clone(given.arguments)), seconds)
         if self.subject.is_eager:
-            if declared and draws.frozen(own) and not self.variant_takes_noise():
+            if self.declared_random and given.name == self.example.name and not draws.changing(own):
                 self._wrong(Fault("RNG.frozen", f"{len(own)} calls drew the same"), given)
             if distinct and (repeats := draws.repeated(own)):
                 self._wrong(Fault("RNG.repeats", f"{repeats} of {len(own)} draws hold an index twice"), given)
             return
-        theirs = draws.collect(
-            lambda: self.subject.call(*compare.clone(given.arguments)), seconds, max(len(own), draws.LEAST)
-        )
+        theirs = draws.collect(lambda: self.subject.call(*compare.clone(given.arguments)), seconds, len(own))
         faults, facts = draws.judge(own, theirs, distinct)
         self.notes.setdefault("draws", {})[given.name] = facts
         for fault in faults:
-            text = fault.text + self._after_rebuild(given, theirs) if fault.code == "RNG.frozen" else fault.text
-            self._wrong(Fault(fault.code, text), given)
+            self._wrong(fault, given)
+
+    def _note_fresh_load(self) -> None:
+        """Whether two fresh loads of the same artifact begin with the same draw: recorded, no fault."""
+        drawn = self.drawn[self.example.name]
+        if not drawn or self.subject.reload is None:
+            return
+        began = time.perf_counter()
+        firsts = []
+        while len(firsts) < 2 and time.perf_counter() - began < RELOAD_SECONDS:
+            loaded = self.subject.reload()
+            firsts.append(compare.leaves(compare.clone(loaded(*compare.clone(self.example.arguments)))))
+        if len(firsts) == 2:
+            self.notes["fresh_load_repeats_the_draw"] = all(
+                compare.identical(firsts[0][number], firsts[1][number]) for number in drawn
+            )
+
+    def _wrong(self, fault: Fault, given: Input | None = None) -> None:
+        text = f"at {given.name}: {fault.text}" if given else fault.text
+        if fault.code == "RNG.frozen" and self.subject.rebuild:
+            text += self._after_rebuild()
+        self._add(Finding("wrong", fault.code, text))
+
+    def _after_rebuild(self) -> str:
+        """Whether a frozen draw was baked in when it was built."""
+        assert self.subject.rebuild is not None
+        arguments = self.example.arguments
+        first = compare.clone(self.subject.call(*compare.clone(arguments)))
+        anew = compare.clone(self.subject.rebuild()(*compare.clone(arguments)))
+        return "; built anew, it draws " + ("the same" if compare.identical(first, anew) else "something else: the draw is "
+                                            "baked in at build")
+
+    def _add(self, finding: Finding) -> None:
+        self.request.findings.append(finding)
+
+    def _is_wrong(self) -> bool:
+        return any(finding.verdict == "wrong" for finding in self.request.findings)
+
+
+def _copied(module: nn.Module) -> nn.Module:
+    """The module's own copy for eager runs; the module itself where it cannot be copied."""
+    try:
+        return copy.deepcopy(module)
+    except Exception:  # whatever a case file's module holds
+        return module
+
+
+@contextmanager
+def _generator_watched() -> Iterator[list[bool]]:
+    """A list of one: whether torch's default generators moved inside the block."""
+    import torch
+
+    def states() -> list[Any]:
+        return [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else [])]
+
+    moved = [False]
+    before = states()
+    yield moved
+    moved[0] = not all(torch.equal(a, b) for a, b in zip(before, states(), strict=True))

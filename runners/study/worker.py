@@ -6,12 +6,14 @@ enters it and answers each command with one event. A worker whose parent is gone
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
-import shutil
+import re
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -32,7 +34,7 @@ POOL_SIZE = 8
 
 
 class Road(msgspec.Struct, kw_only=True):
-    """What a worker must know of a backend."""
+    """What a worker must know of a backend; `runner` and `exporters` are names of modules."""
 
     name: str
     runner: str
@@ -46,8 +48,8 @@ def road(name: str, options: Mapping[str, Any], has_gpu: bool) -> Road:
     backend = BACKENDS[name]
     return Road(
         name=name,
-        runner=backend.runner,
-        exporters=backend.exporters,
+        runner=f"runners.{backend.runner}",
+        exporters=tuple(f"exporters.{exporter}" for exporter in backend.exporters),
         device="cuda" if has_gpu and backend.device != "cpu" else "cpu",
         options={**backend.options, **options},
     )
@@ -63,10 +65,11 @@ class Job(msgspec.Struct, kw_only=True):
 
 
 class Command(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What the parent asks: `describe` the case, `attempt` a workload, `estimate` or run a `block` of timed
-    calls, write a `trace` of it, `forget` it; or to measure the copy `bandwidth` of the device in `path`."""
+    """What the parent asks: to `describe` the case, `attempt` a workload, `estimate` or run a `block` of timed
+    calls, write a `trace` of it to `path`, `forget` it; to measure the copy `bandwidth` of the device in `path`,
+    or to `prepare` the runner in `path`."""
 
-    do: Literal["describe", "attempt", "estimate", "block", "trace", "forget", "bandwidth"]
+    do: Literal["describe", "attempt", "estimate", "block", "trace", "forget", "bandwidth", "prepare"]
     workload: Workload | None = None
     calls: int = 1
     path: str = ""
@@ -116,8 +119,6 @@ def _settle(directory: Path) -> None:
     sys.stderr.flush()
     os.dup2(output, 1)
     os.dup2(output, 2)
-    os.environ["TMPDIR"] = str(directory)
-    tempfile.tempdir = str(directory)
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(directory / "inductor")
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
 
@@ -153,6 +154,7 @@ class Worker:
                     "trace": lambda: self.trace(Path(command.path)),
                     "forget": self.forget,
                     "bandwidth": lambda: copy_bandwidth(command.path),
+                    "prepare": lambda: importlib.import_module(command.path).prepare(),
                 }[command.do]()
                 self.tell(Event(value=answer))
         except Exception as error:
@@ -177,7 +179,14 @@ class Worker:
         """Capture, convert, build, run and verify; what raises on the way becomes the verdict."""
         self.forget()
         assert self.job.road is not None and self.job.variant is not None
-        attempt = Attempt(self.case, self.job.variant, self.job.road, workload, lambda s: self.tell(Event(stage=s)))
+        attempt = Attempt(
+            self.case,
+            self.job.variant,
+            self.job.road,
+            workload,
+            lambda stage: self.tell(Event(stage=stage)),
+            Path(self.job.directory),
+        )
         outcome = attempt.outcome()
         if attempt.call is not None and outcome.verdict in ("accepted", "partial"):
             self._call = attempt.call
@@ -225,17 +234,25 @@ class Attempt:
         road: Road,
         workload: Workload,
         on_stage: Callable[[str], None],
+        directory: Path | None = None,
     ) -> None:
         self.case, self.variant, self.road, self.workload = case, variant, road, workload
+        self.directory = directory
         self.stages = Stages(on_stage)
         self.call: Loaded | None = None
         self.request: Request | None = None
-        self._exporters = [importlib.import_module(f"exporters.{name}") for name in road.exporters]
-        self._runner = importlib.import_module(f"runners.{road.runner}")
+        self._exporters = [importlib.import_module(name) for name in road.exporters]
+        self._runner = importlib.import_module(road.runner)
 
     def outcome(self) -> Outcome:
+        from runners.study.verify import Broke
+
         try:
             self._travel()
+        except Broke as broke:
+            self.stages.enter("run")
+            reason = reason_of(broke.error, self.case.case.path)
+            return self._end("rejected", msgspec.structs.replace(reason, text=f"at {broke.input_name}: {reason.text}"))
         except Unavailable as missing:
             return self._end("unavailable", Reason(missing.code, str(missing)))
         except Built as built:
@@ -263,26 +280,33 @@ class Attempt:
 
         from runners.study.verify import Subject, verify
 
-        self.stages.enter("run" if self.road.name == "eager" else "capture")
         torch.manual_seed(self.workload.seed or 0)
-        directory = Path(tempfile.mkdtemp(prefix="cell-"))
+        _reset_peak_memory()
+        is_eager = self.road.name == "eager"
         module = self.case.build(self.variant, self.workload).to(self.road.device)
         request = self.request = Request(
             inputs=self._inputs(0),
             device=self.road.device,
-            directory=directory,
+            directory=Path(tempfile.mkdtemp(prefix="gauntlet-cell-", dir=self.directory)),
             dynamic_shapes=self.case.dynamic_dims(self.variant),
             options=self.road.options,
             stages=self.stages,
         )
+        floor_bytes = self.case.optional("floor_bytes")
+        if floor_bytes is not None:
+            request.facts["floor_bytes"] = floor_bytes(self.workload)
         self._runner.probe(request)
+        self.stages.enter("run" if is_eager else "capture")
         source: Any = module
         for exporter in self._exporters:
             self.stages.enter(exporter.STAGE)
             source = exporter.export(source, request)
-        if self.road.name != "eager":
+        if not is_eager:
             self.stages.enter("build")
+        began = time.perf_counter()
         call = self._runner.load(source, request)
+        if self._exporters:
+            request.facts["load_seconds"] = round(time.perf_counter() - began, 6)
         self.stages.enter("run")
         call(*_copies(request.inputs))
         if self.road.device == "cuda":
@@ -292,18 +316,17 @@ class Attempt:
             call=call,
             module=module,
             reload=(lambda: self._runner.load(source, request)) if self._exporters else None,
-            rebuild=None,
-            is_eager=self.road.name == "eager",
+            is_eager=is_eager,
             other_shapes=not self._exporters or request.dynamic_shapes is not None,
         )
         verify(subject, self.case, self.variant, self.workload, request)
         call.inspect()
+        request.facts["peak_memory_bytes"] = _peak_memory()
         self.call = call
-        if not request.findings:
-            shutil.rmtree(directory, ignore_errors=True)
 
     def _inputs(self, seed: int) -> tuple[Any, ...]:
-        return tuple(_to(argument, self.road.device) for argument in self.case.inputs(self.variant, self.workload, seed))
+        arguments = self.case.inputs(self.variant, self.workload, seed)
+        return tuple(_to(argument, self.road.device) for argument in arguments)
 
     def _end(self, verdict: Verdict, reason: Reason | None) -> Outcome:
         self.stages.stop()
@@ -331,6 +354,20 @@ def stage_outcomes(seconds: dict[str, float], failed: str | None) -> dict[Stage,
 def _worst(findings: list[Finding]) -> Finding | None:
     """The first wrong finding, else the first partial one."""
     return next((finding for finding in findings if finding.verdict == "wrong"), findings[0] if findings else None)
+
+
+def _reset_peak_memory() -> None:
+    """Let the kernel count this process's peak anew (proc(5), clear_refs); without that right it goes on."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def _peak_memory() -> int | None:
+    """The most bytes that were resident since the reset, None where the kernel does not tell."""
+    with contextlib.suppress(OSError):
+        match = re.search(r"^VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
+        return int(match.group(1)) << 10 if match else None
+    return None
 
 
 def _to(argument: Any, device: str) -> Any:

@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional
 
@@ -34,6 +34,7 @@ def test_nothing_kept_is_zero(variant: torch.nn.Module) -> None:
     assert gradient.tolist() == [[0.0, 0.0]]
 
 
+@settings(max_examples=20)
 @given(st.integers(0, 10_000), st.integers(1, 12), st.integers(1, 5), st.sampled_from([0.0, 0.3, 1.0]))
 def test_the_formula_is_the_gradient(seed: int, n: int, classes: int, ignored: float) -> None:
     """In float64, against `torch.nn.functional.cross_entropy` and its own backward."""

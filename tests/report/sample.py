@@ -136,12 +136,16 @@ def _verdict(variant: str, backend: str, workload: Workload) -> dict[str, Any]:
         return _refused("wrong", "verify", "ORDER.biased", "positives come first in every draw: p < 1e-12")
     if backend == "tensorrt_rtx":
         if workload.n == 100_000:
-            return _refused("rejected", "build", "LIMIT.topk_k", TOP_K) | {"stages": {"build": StageOutcome("failed", 2)}}
+            failed = {"stages": {"build": StageOutcome("failed", 2)}}
+            return _refused("rejected", "build", "LIMIT.topk_k", TOP_K) | failed
         return _refused("built", "run", "BUILT.no_run", "built for SM 8.9") | {
             "stages": passed,
             "facts": {"engine_bytes": 210_000 + (workload.n or 0)},
         }
-    tests = [{"name": "inclusion", "p_value": 0.4, "draws": 20_000}, {"name": "order", "p_value": 0.07, "draws": 20_000}]
+    tests = [
+        {"name": "inclusion", "p_value": 0.4, "draws": 20_000},
+        {"name": "order", "p_value": 0.07, "draws": 20_000},
+    ]
     facts: dict[str, Any] = {"statistics": tests} if workload.noise == "inside" else {}
     if backend == "compile":
         facts["trace"] = f"traces/{variant}-{workload.n}.json"

@@ -1,0 +1,176 @@
+"""The page as a whole: it holds together whatever a compiler writes, and its links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from runners.report import write_report
+from runners.report.selection import SameEnvironment
+from runners.study.record import Reason, Record, write
+from tests.report import plain, sample
+
+NASTY = 'Error: a | b ``c``\n</details>\n| x | y |\n```\n<script>alert("1")</script> *bold* \x1b[31mred\x1b[0m'
+
+
+def report(output: Path, *records: Record) -> str:
+    page = write_report(list(records), output)
+    assert page == output / "compat.md"
+    return plain(page.read_text(encoding="utf-8"))
+
+
+def tables(page: str) -> list[list[str]]:
+    """The tables of a page, as lists of lines, code blocks left out."""
+    text = re.sub(r"^(`{3,})text\n.*?^\1$", "", page, flags=re.DOTALL | re.MULTILINE)
+    return [block.split("\n") for block in re.findall(r"(?:^\|.*\n)+", text, flags=re.MULTILINE)]
+
+
+def assert_sound(page: str) -> None:
+    for table in tables(page):
+        assert {line.count("|") for line in table} == {table[0].count("|")}, "\n".join(table)
+        assert re.fullmatch(r"\|( --- \|)+", table[1]), table[1]
+    assert page.count("<details>") == page.count("</details>") - len(re.findall(r"^</details>\n\| x", page, re.M))
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return report(tmp_path_factory.mktemp("results"), sample.full())
+
+
+def test_the_four_answers_are_there(page: str) -> None:
+    assert_sound(page)
+    assert "6 backends tried (eager, the reference, among them), 2 unavailable" in page
+    assert "| **`topk` †** | ❗ wrong `ORDER.biased` | ✅ accepted |" in page
+    assert "❌ rejected from N = 100 000 `LIMIT.topk_k`<br>🔧 built (not run) to N = 10 000" in page
+    assert "| `export` | *static rescues* | *static rescues* | use `topk_shuffled` | 0.25× to 3.0× |" in page
+    assert "| `nonzero` | 1 of 5 | 0 of 5 | 25 | 5 partial, 20 rejected | 10 |" in page
+
+
+def test_times_stand_with_interval_floor_and_method(page: str) -> None:
+    # N = 10 000: 1 ms / 0.35, interval of 3 %, floor 0.1 ms
+    assert "| `eager` | `topk_shuffled` | 2.86 ms | 171 µs | **0.350×** (0.339 to 0.360) | 29× | 5 | 12 |" in page
+    assert "| `compile` | `topk_shuffled` | 1.00 ms | 60.0 µs | tie (0.970 to 1.03) | 10× | 5 | 12 |" in page
+    assert "Method: CPU: monotonic clock around a block of calls; calls a block, one block a round" in page
+    assert "Not measured on a GPU: `onnxruntime_cuda`, `tensorrt`, `tensorrt_rtx`." in page
+
+
+def test_a_refusal_has_stage_code_words_line_and_script(page: str) -> None:
+    row = next(line for line in page.split("\n") if "rejected<br>capture<br>`DDS.guard`" in line)
+    assert "`GuardOnDataDependentSymNode: Could not guard on data-dependent expression Eq(u0, 1)" in row
+    assert "at `balanced_sampler.py:41`" in row
+    assert "`export` ([replay](cpu-2core/repro/balanced_sampler-nonzero-export-n1000-inside.py))" in row
+    assert "if positives.numel() > quota:" in page
+
+
+def test_unavailable_backends_have_a_reason_and_a_remedy(page: str) -> None:
+    assert "| `tensorrt` | `ENV.no_package` No module named 'tensorrt' | `pip install " in page
+    assert "| `onnxruntime_cuda` | `ENV.no_device` CUDAExecutionProvider is not in the session | a machine with" in page
+
+
+def test_a_marked_variant_has_its_footnote(page: str) -> None:
+    assert "- `topk` of `balanced_sampler`: `ORDER.biased` positives come first in every draw" in page
+    assert "use `topk`" not in page
+
+
+def test_codes_in_use_are_explained(page: str) -> None:
+    assert "| `DDS.guard` | a Python decision hangs on" in page
+    assert "CRASH.sigsegv" not in page
+
+
+def test_every_picture_and_trace_link_resolves_beside_the_page(tmp_path: Path) -> None:
+    page = report(tmp_path, sample.full())
+    pictures = re.findall(r"\((cpu-2core/plots/[^)]+)\)", page)
+    assert len(pictures) == 6
+    assert all((tmp_path / picture).is_file() for picture in pictures)
+    assert "(cpu-2core/traces/topk-1000.json)" in page
+
+
+def test_the_same_record_gives_the_same_bytes(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        report(tmp_path / name, sample.full())
+    for first in (tmp_path / "a").rglob("*.*"):
+        assert first.read_bytes() == (tmp_path / "b" / first.relative_to(tmp_path / "a")).read_bytes()
+
+
+def test_what_a_compiler_writes_cannot_break_the_page(tmp_path: Path) -> None:
+    reason = Reason(code="UNCLASSIFIED", text=NASTY, where="a|b.py:1")
+    cells = [
+        sample.cell("nonzero", "compile", verdict="rejected", stage="build", reason=reason, facts={"odd|key": NASTY}),
+        sample.cell("nonzero", "tensorrt", verdict="unavailable", reason=reason),
+        sample.cell("topk", verdict="wrong", reason=reason),
+        sample.cell("topk", "compile", facts={"host_waits_forecast": [NASTY], "statistics": [{"p_value": 0.5,
+                    "name": NASTY}]}, timing=sample.timing(1.0, 2.0, method=NASTY)),
+    ]  # fmt: skip
+    page = report(tmp_path, Record(environments=[sample.environment(device="x | <y>")], cells=cells))
+    assert_sound(page)
+    outside = re.sub(r"^(`{3,})text\n.*?^\1$", "", page, flags=re.DOTALL | re.MULTILINE)
+    assert "<script>" not in outside
+    assert "\x1b" not in page
+
+
+def test_environments_stand_side_by_side(tmp_path: Path) -> None:
+    page = report(tmp_path, sample.full("gpu-box"), sample.full("cpu-2core"))
+    assert_sound(page)
+    assert page.index("## Environment cpu-2core") < page.index("## Environment gpu-box")
+    glance = next(table for table in tables(page) if "best gain" in table[0])
+    assert [line.split(" | ")[1:3] for line in glance[2:4]] == [["`nonzero`", "cpu-2core"], ["`nonzero`", "gpu-box"]]
+    assert "(gpu-box/repro/balanced_sampler-nonzero-export-n1000-inside.py)" in page
+
+
+def test_one_environment_in_two_records_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SameEnvironment, match="cpu-2core"):
+        write_report([sample.full(), sample.full()], tmp_path)
+
+
+@pytest.mark.parametrize("records", [[], [Record()], [Record(environments=[sample.environment()])]])
+def test_an_empty_record_is_a_page_too(tmp_path: Path, records: Sequence[Record]) -> None:
+    page = report(tmp_path, *records)
+    assert_sound(page)
+    assert ("nothing tried" in page) == any(record.environments for record in records)
+
+
+def test_a_record_of_unavailable_cells_counts_nothing(tmp_path: Path) -> None:
+    reason = Reason(code="ENV.no_package", text="No module named 'tensorrt'")
+    cells = [sample.cell(variant, "tensorrt", verdict="unavailable", reason=reason) for variant in sample.KINDS]
+    page = report(tmp_path, Record(environments=[sample.environment()], cells=cells))
+    assert_sound(page)
+    assert "0 backends tried, 1 unavailable" in page
+    assert "0 of 0" in page
+    assert "No backend was available for this case" in page
+
+
+def command(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "runners.report", *map(str, arguments)],
+                          capture_output=True, text=True, check=False)  # fmt: skip
+
+
+def test_the_command_merges_and_links_into_the_records_own_folders(tmp_path: Path) -> None:
+    paths = [tmp_path / "results" / name / "compat.json" for name in ("cpu-2core", "gpu-box")]
+    for path in paths:
+        write(sample.full(path.parent.name), path)
+    done = command(*paths, "--output", tmp_path / "page")
+    assert (done.returncode, done.stderr) == (0, "")
+    page = (tmp_path / "page" / "compat.md").read_text(encoding="utf-8")
+    assert "(../results/gpu-box/repro/balanced_sampler-nonzero-export-n1000-inside.py)" in page
+    assert "(gpu-box/plots/" in page
+
+
+def test_the_command_says_in_one_sentence_what_is_wrong(tmp_path: Path) -> None:
+    damaged = tmp_path / "compat.json"
+    damaged.write_text('{"schema": 1, "cells": [{"case"', encoding="utf-8")
+    for path, fault in ((tmp_path / "none.json", "does not exist"), (damaged, "is not a compat.json")):
+        done = command(path, "--output", tmp_path / "page")
+        assert done.returncode == 2
+        assert fault in done.stderr
+        assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "page").exists()
+
+
+def test_no_compiler_is_imported() -> None:
+    check = "import sys, runners.report, runners.report.charts; sys.exit(bool({'torch', 'onnx'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0

@@ -1,0 +1,139 @@
+"""The smaller parts: telling lines, refusals, facts, stages, forecast, pictures."""
+
+from __future__ import annotations
+
+import pytest
+
+from runners.report import facts, times
+from runners.report.charts import styles
+from runners.report.forecast import CARDS, forecast, forecast_ms
+from runners.report.pictures import series
+from runners.report.refusals import refusals, telling_line
+from runners.report.selection import Selection, selections
+from runners.study.record import Cell, Reason, Record, StageOutcome
+from tests.report import plain, sample
+
+
+def section(*cells: Cell) -> Selection:
+    (only,) = selections([Record(environments=[sample.environment()], cells=list(cells))])
+    return only
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("", ""),
+        ("\n\n  only this  \n", "only this"),
+        ("Unsupported: Tensor.item\n  hint: none", "Unsupported: Tensor.item"),
+        ("loading\nconverting\nValueError: no K\nmore", "ValueError: no K"),
+        ('Traceback (most recent call last):\n  File "x.py", line 3, in f\n    g()\nKeyError: 7\n', "KeyError: 7"),
+        ("parsing model\n[E] ITopKLayer: K exceeds\n", "[E] ITopKLayer: K exceeds"),
+    ],
+)
+def test_telling_line(text: str, line: str) -> None:
+    assert telling_line(text) == line
+
+
+def test_refusals_that_differ_in_numbers_alone_are_one() -> None:
+    cells = [
+        sample.cell("nonzero", backend, workload, verdict="rejected", stage="capture", repro=f"repro/{backend}-{u}.py",
+                    reason=Reason(code="DDS.guard", text=f"Error: Could not guard on Eq(u{u}, 1)"))
+        for backend in ("export", "compile")
+        for u, workload in enumerate(sample.WORKLOADS[:2])
+    ]  # fmt: skip
+    accepted = sample.cell("nonzero", "export", sample.WORKLOADS[2])
+    (refusal,) = refusals(section(*cells, accepted), lambda cell: cell.repro)
+    assert [place.backend for place in refusal.places] == ["compile", "export"]
+    assert [plain(place.workloads) for place in refusal.places] == ["", "to N = 10 000"]
+    assert refusal.places[0].repro == "repro/compile-0.py"
+    assert refusal.line == "Error: Could not guard on Eq(u0, 1)"
+
+
+def test_facts_in_words() -> None:
+    known = [
+        {"graph_breaks": 2, "artifact_bytes": 1_048_576, "nodes": {"CPU": 3, "CUDA": 0}, "whole": True},
+        {"graph_breaks": 5, "artifact_bytes": 1_048_576, "load_seconds": 0.5, "big": ["x" * 200], "deep": {"a": [1]}},
+    ]
+    assert [plain(words) for words in facts.fact_words(known)] == [
+        "graph breaks 2 to 5", "artifact 1.00 MiB", "nodes CPU: 3, CUDA: 0", "whole yes",
+    ]  # fmt: skip
+
+
+def test_host_waits_show_forecast_beside_count() -> None:
+    waits = [{"operator": "aten.nonzero", "where": "a.py:3"}, {"operator": "aten.item", "where": "a.py:4"}]
+    table = facts.host_waits(section(sample.cell(facts={"host_waits_forecast": waits, "host_waits_counted": 3})))
+    assert table is not None
+    assert table.rows == [["`eager`", "`nonzero`", "2", "3", "`aten.nonzero` `a.py:3`<br>`aten.item` `a.py:4`"]]
+
+
+def test_statistics_show_the_smallest_p() -> None:
+    tests = [{"name": "order", "p_value": 0.04, "draws": 5000}, {"name": "pairs", "p_value": 0.6, "draws": 100}]
+    table = facts.statistics(section(sample.cell(facts={"statistics": tests})))
+    assert table is not None
+    assert [plain(entry) for entry in table.rows[0]] == ["`eager`", "`nonzero`", "2", "0.0400 (order)", "draws 5 000"]
+
+
+def test_stage_seconds_are_ranges_and_leave_empty_columns_out() -> None:
+    cells = [
+        sample.cell(workload=workload, stages={"capture": StageOutcome("ok", seconds), "run": StageOutcome("ok", 9)},
+                    facts={"first_call_seconds": 0.25}, timing=sample.timing(2.0))
+        for workload, seconds in zip(sample.WORKLOADS, (0.5, 1.5), strict=False)
+    ]  # fmt: skip
+    table = times.stage_seconds(section(*cells))
+    assert table is not None
+    assert table.columns == ["backend", "variant", "capture", "first call", "steady call"]
+    assert [plain(entry) for entry in table.rows[0][2:]] == ["500 ms to 1.50 s", "250 ms", "2.00 ms"]
+
+
+def test_a_clocks_extras_become_columns_only_where_present() -> None:
+    more = {"rounds": 7, "device_ms": 0.5, "cold_ms": 0.75, "throttled": [1, 4], "unstable": False, "device_samples_ms": [1]}
+    (detail,) = times.details(section(sample.cell(timing=sample.timing(1.0, 1.0, more=more))))
+    assert detail.table.columns[5:] == ["device", "cold", "throttled samples", "rounds"]
+    assert [plain(entry) for entry in detail.table.rows[0][5:]] == ["500 µs", "750 µs", "2", "7.00"]
+
+
+def test_different_methods_are_lettered() -> None:
+    cells = [
+        sample.cell("nonzero", backend, timing=sample.timing(1.0, method=f"clock {backend}; 3 calls a block"))
+        for backend in ("eager", "compile")
+    ]
+    (detail,) = times.details(section(*cells))
+    assert detail.methods == ["clock eager; calls a block", "clock compile; calls a block"]
+    assert [row[-1] for row in detail.table.rows] == ["a", "b"]
+
+
+def test_forecast_is_bytes_launches_and_waits() -> None:
+    # 4.8 GB at 4800 GB/s is 1 ms; 100 launches of 5 µs and 10 waits of 20 µs are 0.7 ms
+    h200 = next(card for card in CARDS if card.name == "H200")
+    assert forecast_ms(h200, 4.8e9, 100, 10) == pytest.approx(1.7)
+
+
+def test_forecast_stands_beside_the_measurement_with_its_error() -> None:
+    known = {"kernel_launches": 100, "floor_bytes": 4.8e9, "host_waits_forecast": [{}] * 10}
+    here = Record(environments=[sample.environment()], cells=[sample.cell(facts=known)])
+    there = Record(
+        environments=[sample.environment("h200-box", device="NVIDIA H200")],
+        cells=[sample.cell(environment="h200-box", timing=sample.timing(2.0))],
+    )
+    made = forecast(selections([here, there]))
+    assert made is not None
+    assert [plain(entry) for entry in made.table.rows[0]] == [
+        "`balanced_sampler`", "`eager`", "`nonzero`", "N = 1 000", "6.26 ms", "8.70 ms", "2.13 ms",
+        "1.70 ms<br>measured 2.00 ms (h200-box): -15 %",
+    ]  # fmt: skip
+    assert forecast(selections([there])) is None
+
+
+def test_pictures_keep_batches_apart_and_leave_noise_as_input_to_the_tables() -> None:
+    (about,) = selections([sample.full()])
+    lines = series(about)
+    assert [plain(held) for held in lines] == ["unbatched", "batch 32"]
+    assert [[workload.n for workload in line] for line in lines.values()] == [[1_000, 10_000, 100_000], [1_000]]
+
+
+def test_variable_and_static_forms_look_different() -> None:
+    (about,) = selections([sample.full()])
+    looks = styles(about)
+    assert {name: look.dashes for name, look in looks.items()} == {"nonzero": "--", "topk": "-", "topk_shuffled": "-"}
+    assert looks["topk"].name == "topk †"
+    assert len({look.colour for look in looks.values()}) == 3
