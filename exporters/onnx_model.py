@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from exporters.exporter import Finding, Request
+from exporters.signature import Signature, signature_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -27,63 +28,38 @@ RANDOM_OPERATORS = frozenset(
 class OnnxModel:
     """An ONNX file, and how a module's arguments and outputs map onto its flat, named tensors.
 
-    `inputs` maps each input's name to its place among the leaves of the arguments: constants such as
-    None or a Python number are leaves without an input. `structure` is the tree of the outputs and
-    `leaves` are its leaves, each the name of an output or a `Constant`; `numbers` are the outputs that
-    the module returns as Python numbers, `complex_numbers` those that ONNX holds as pairs of reals.
-    `bounds` are the least and the largest size that the exported program allows, for each dimension of
-    each input; equal when it is fixed, None for no limit.
+    `complex_outputs` are those that ONNX holds as pairs of reals. `bounds` are the least and the largest
+    size that the exported program allows, for each dimension of each input: equal when it is fixed, None
+    for no limit.
     """
 
     path: Path
-    inputs: dict[str, int]
+    inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    structure: Any
-    leaves: tuple[str | Constant, ...]
-    numbers: frozenset[str]
-    complex_numbers: frozenset[str]
+    signature: Signature
+    complex_outputs: frozenset[str]
     bounds: dict[str, tuple[tuple[int, int | None], ...]]
 
     def flatten(self, arguments: Sequence[Any], device: str) -> dict[str, Tensor]:
-        """The contiguous tensor of every input, by name; a Python number becomes a 0-d tensor on `device`.
-
-        Nothing is copied but what is not contiguous: engines take an address and no strides.
-        """
+        """The contiguous tensor of every input, by name; a Python number becomes a 0-d tensor on `device`."""
         import torch
-        from torch.utils._pytree import tree_leaves
 
-        plain = all(isinstance(argument, torch.Tensor) for argument in arguments)
-        leaves = arguments if plain else tree_leaves(arguments)
-        tensors = {}
-        for name, place in self.inputs.items():
-            leaf = leaves[place]
-            tensor = leaf if isinstance(leaf, torch.Tensor) else torch.tensor(leaf, device=device)
-            tensors[name] = (torch.view_as_real(tensor) if tensor.is_complex() else tensor).contiguous()
-        return tensors
+        tensors = self.signature.flatten(arguments)
+        return {
+            name: torch.view_as_real(tensor) if tensor.is_complex() else tensor.to(device)
+            for name, tensor in zip(self.inputs, tensors, strict=True)
+        }
 
     def restore(self, tensors: dict[str, Tensor]) -> Any:
         """The outputs as the module returns them, from the tensors by name."""
-        from torch.utils._pytree import tree_unflatten
-
-        values = [
-            leaf.value if isinstance(leaf, Constant) else self._value(leaf, tensors[leaf])
-            for leaf in self.leaves
-        ]
-        return tree_unflatten(values, self.structure)
-
-    def _value(self, name: str, tensor: Tensor) -> Any:
         import torch
 
-        if name in self.numbers:
-            return tensor.item()
-        return torch.view_as_complex(tensor) if name in self.complex_numbers else tensor
-
-
-@dataclass(frozen=True)
-class Constant:
-    """An output that is no tensor but a fixed Python value, such as None."""
-
-    value: Any
+        return self.signature.restore(
+            [
+                torch.view_as_complex(tensors[name]) if name in self.complex_outputs else tensors[name]
+                for name in self.outputs
+            ]
+        )
 
 
 def export(source: ExportedProgram, request: Request) -> OnnxModel:
@@ -133,32 +109,22 @@ def _random_nodes(model: Any) -> int:
 def _mapped(source: ExportedProgram, graph: Any, path: Path) -> OnnxModel:
     """The exporter keeps the order of the program's signature, leaves out constants, and may rename."""
     import torch
-    from torch.export.graph_signature import ConstantArgument, OutputKind, TensorArgument
 
-    examples = _examples(source)
-    specs = source.graph_signature.output_specs
-    returned = [spec.arg for spec in specs if spec.kind is OutputKind.USER_OUTPUT]
-    tensors = [argument for argument in returned if not isinstance(argument, ConstantArgument)]
-    named = [(value.name, argument) for value, argument in zip(graph.outputs, tensors, strict=True)]
-    names = iter(name for name, _ in named)
+    taken, returned = _examples(source)
+    outputs = tuple(value.name for value in graph.outputs)
     return OnnxModel(
         path=path,
-        inputs={value.name: place for value, (place, _) in zip(graph.inputs, _inputs(source), strict=True)},
-        outputs=tuple(name for name, _ in named),
-        structure=source.call_spec.out_spec,
-        leaves=tuple(
-            Constant(argument.value) if isinstance(argument, ConstantArgument) else next(names)
-            for argument in returned
-        ),
-        numbers=frozenset(name for name, argument in named if not isinstance(argument, TensorArgument)),
-        complex_numbers=frozenset(
+        inputs=tuple(value.name for value in graph.inputs),
+        outputs=outputs,
+        signature=signature_of(source),
+        complex_outputs=frozenset(
             name
-            for name, argument in named
-            if isinstance(example := examples[argument.name], torch.Tensor) and example.is_complex()
+            for name, example in zip(outputs, returned, strict=True)
+            if isinstance(example, torch.Tensor) and example.is_complex()
         ),
         bounds={
-            value.name: tuple(_bounds(source, size) for size in getattr(examples[name], "shape", ()))
-            for value, (_, name) in zip(graph.inputs, _inputs(source), strict=True)
+            value.name: tuple(_bounds(source, size) for size in getattr(example, "shape", ()))
+            for value, example in zip(graph.inputs, taken, strict=True)
         },
     )
 
@@ -175,30 +141,27 @@ def _bounds(source: ExportedProgram, size: Any) -> tuple[int, int | None]:
     return low or 0, high
 
 
-def _inputs(source: ExportedProgram) -> list[tuple[int, str]]:
-    """Place among the leaves of the arguments, and name, of every user input that is no constant."""
-    from torch.export.graph_signature import ConstantArgument, InputKind
+def _examples(source: ExportedProgram) -> tuple[list[Any], list[Any]]:
+    """The example values (fake tensors, symbolic numbers) of what the program takes and returns, without
+    constants: one for each input and output of the file."""
+    from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 
-    arguments = [spec.arg for spec in source.graph_signature.input_specs if spec.kind is InputKind.USER_INPUT]
-    return [
-        (place, argument.name)
-        for place, argument in enumerate(arguments)
-        if not isinstance(argument, ConstantArgument)
-    ]
-
-
-def _examples(source: ExportedProgram) -> dict[str, Any]:
-    """The example value (a fake tensor, or a symbolic number) of every node of the program."""
-    return {node.name: node.meta.get("val") for node in source.graph.nodes}
+    values = {node.name: node.meta.get("val") for node in source.graph.nodes}
+    taken = [spec.arg for spec in source.graph_signature.input_specs if spec.kind is InputKind.USER_INPUT]
+    returned = [spec.arg for spec in source.graph_signature.output_specs if spec.kind is OutputKind.USER_OUTPUT]
+    of_taken, of_returned = (
+        [values[argument.name] for argument in arguments if not isinstance(argument, ConstantArgument)]
+        for arguments in (taken, returned)
+    )
+    return of_taken, of_returned
 
 
 def _compare_dimensions(source: ExportedProgram, graph: Any, request: Request) -> None:
     """A dimension that the program holds as a symbol and the file as a number is `SHAPE.specialised`."""
-    examples = _examples(source)
     constant = [
         f"{value.name}.shape[{dimension}] = {value.shape[dimension]}"
-        for value, (_, name) in zip(graph.inputs, _inputs(source), strict=True)
-        for dimension, size in enumerate(getattr(examples[name], "shape", ()))
+        for value, example in zip(graph.inputs, _examples(source)[0], strict=True)
+        for dimension, size in enumerate(getattr(example, "shape", ()))
         if not isinstance(size, int) and isinstance(value.shape[dimension], int)
     ]
     if constant:

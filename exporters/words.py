@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import IO
 
 
 @contextmanager
@@ -33,6 +34,6 @@ def kept_words() -> Iterator[None]:
             os.close(original)
 
 
-def _text(file: tempfile._TemporaryFileWrapper[bytes]) -> str:
+def _text(file: IO[bytes]) -> str:
     file.seek(0)
     return file.read().decode(errors="replace")

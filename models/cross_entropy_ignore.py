@@ -13,7 +13,8 @@ Contract, for every variant:
   gradient `[N, C]`, both in the dtype of the logits;
 - the loss is the mean over kept rows; with none kept, loss and gradient are 0, not NaN as in
   `torch.nn.functional.cross_entropy`;
-- the gradient of an ignored row is 0 whatever its logits are, NaN included.
+- the gradient of an ignored row is 0 whatever its logits are, NaN included;
+- the losses must sum within the range of the dtype: 65504 for float16.
 
 Tolerance: 64 rounding units of the dtype, relative to 1 + loss, and to 1 / count for the gradient.
 

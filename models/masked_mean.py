@@ -8,7 +8,8 @@ Contract, for every variant:
 - features `[N, D]`, floating, and a mask `[N]`, bool, give the mean `[D]` in the dtype of the features;
 - with no row selected the mean is 0, not NaN;
 - what stands in rows not selected has no influence, NaN and infinity included: multiplying by the mask
-  is no rewrite, since 0 times NaN is NaN.
+  is no rewrite, since 0 times NaN is NaN;
+- the selected rows must sum within the range of the dtype: 65504 for float16.
 
 Tolerance: 64 rounding units of the dtype, relative to the mean of the absolute values.
 

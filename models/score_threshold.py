@@ -75,7 +75,7 @@ def inputs(workload: Workload, seed: int) -> tuple[Tensor, Tensor]:
     assert workload.n is not None
     generator = torch.Generator().manual_seed(seed)
     above = int(workload.n * share(workload.positives, seed, generator))
-    return _with_boxes(workload, _scores(workload.n, above, generator), generator)
+    return _with_boxes(workload, _scores(workload.n, above, generator))
 
 
 def more_inputs(workload: Workload) -> list[tuple[str, tuple[Tensor, Tensor]]]:
@@ -84,7 +84,7 @@ def more_inputs(workload: Workload) -> list[tuple[str, tuple[Tensor, Tensor]]]:
     n, k = workload.n, workload.k
     generator = torch.Generator().manual_seed(1)
     sweep = [
-        (f"{above} above", _with_boxes(workload, _scores(n, above, generator), generator))
+        (f"{above} above", _with_boxes(workload, _scores(n, above, generator)))
         for above in sorted({0, 1, k - 1, k, k + 1, n - 1, n} & set(range(n + 1)))
     ]
     place = torch.randperm(n, generator=generator)
@@ -95,7 +95,7 @@ def more_inputs(workload: Workload) -> list[tuple[str, tuple[Tensor, Tensor]]]:
         ("nan among them", torch.where(place % 3 == 0, float("nan"), _scores(n, n // 2, generator))),
         ("infinities", torch.where(place % 3 == 0, float("-inf"), torch.where(place == 1, float("inf"), 0.625))),
     ]
-    return sweep + [(name, _with_boxes(workload, scores, generator)) for name, scores in sets]
+    return sweep + [(name, _with_boxes(workload, scores)) for name, scores in sets]
 
 
 def faults(arguments: tuple[Tensor, ...], outputs: tuple[Tensor, ...], workload: Workload) -> list[Fault]:
@@ -134,10 +134,8 @@ def _scores(n: int, above: int, generator: torch.Generator) -> Tensor:
     return torch.cat([high, low]).float()[torch.randperm(n, generator=generator)]
 
 
-def _with_boxes(workload: Workload, scores: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Boxes `[N, D]` that are a function of their score as far as scores tie."""
-    assert workload.n is not None and workload.dim is not None
+def _with_boxes(workload: Workload, scores: Tensor) -> tuple[Tensor, Tensor]:
+    """Boxes `[N, D]` that are multiples of their score, so that they tie as the scores do."""
+    assert workload.dim is not None
     scores = scores.to(dtype_named(workload.dtype))
-    boxes = torch.rand(workload.n, workload.dim, generator=generator)
-    _, group = scores.nan_to_num(nan=-1.0).unique(return_inverse=True)
-    return scores, boxes[group].to(scores.dtype)
+    return scores, scores.nan_to_num(nan=0.0).unsqueeze(1) * torch.arange(1, workload.dim + 1)

@@ -19,7 +19,7 @@ def probe(request: Request) -> None:
     """The compiler and the runtime must import, and the runtime must know the partitioner's backend."""
     provide = "pip install -c constraints.txt '.[executorch]'"
     try:
-        import executorch.exir
+        import executorch.exir  # noqa: F401
         from executorch.runtime import Runtime
 
         backends = Runtime.get().backend_registry.registered_backend_names

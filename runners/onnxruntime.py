@@ -12,17 +12,15 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import os
 import re
-import sys
-import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from exporters.exporter import Finding, Request, Unavailable
 from exporters.onnx_model import OnnxModel
+from exporters.words import kept_words
 from runners.runner import Engine
 
 if TYPE_CHECKING:
@@ -65,14 +63,13 @@ def probe(request: Request) -> None:
     one = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1]) for name in ("x", "y")]
     graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", ["x"], ["y"])], "probe", one[:1], one[1:])
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=9)
-    with tempfile.TemporaryFile() as heard:
-        try:
-            with _listening(heard):
-                _open(model.SerializeToString(), provider, torch.device(request.device), None)
-        except Exception as error:
-            said = f"{error}\n{_text(heard)}".strip()
-            code = "ENV.no_device" if re.search(_NO_DEVICE, said) else "ENV.no_provider"
-            raise Unavailable(code, said, provide) from error
+    try:
+        with kept_words():
+            _open(model.SerializeToString(), provider, torch.device(request.device), None)
+    except Exception as error:
+        said = re.sub(r"\x1b\[[0-9;]*m", "", str(error))  # ONNX Runtime prints in colours
+        code = "ENV.no_device" if re.search(_NO_DEVICE, said) else "ENV.no_provider"
+        raise Unavailable(code, said, provide) from error
     if provider != CPU and not torch.cuda.is_available():
         said = f"ONNX Runtime has {provider}, but torch {torch.__version__} sees no CUDA device"
         raise Unavailable("ENV.no_device", said, provide)
@@ -157,35 +154,38 @@ def _preload(provider: str) -> None:
 
 def _callable(
     session: Any, model: OnnxModel, device: torch.device, stream: torch.cuda.Stream | None
-) -> Any:
+) -> Callable[..., Any]:
     import onnxruntime
     import torch
     from torch.utils.dlpack import from_dlpack
 
     place = (device.type, device.index or 0)
-    options = onnxruntime.RunOptions()
-    if stream is not None:  # a call then returns when its work is queued
+    element_types = {getattr(torch, name): number for name, number in ELEMENT_TYPES.items() if hasattr(torch, name)}
+    options = None
+    if stream is not None:
+        options = onnxruntime.RunOptions()
+        # a call returns when its work is queued
         options.add_run_config_entry("disable_synchronize_execution_providers", "1")
+        # no CUDA graph; unset, the Python layer looks it up in vain, which takes tens of microseconds a call
+        options.add_run_config_entry("gpu_graph_id", "-1")
 
     def call(*arguments: Any) -> Any:
         inputs = model.flatten(arguments, str(device))
         binding = session.io_binding()  # a new one each call: a used one would write into its old outputs
         for name, tensor in inputs.items():
             binding.bind_input(
-                name=name,
-                device_type=tensor.device.type,
-                device_id=tensor.device.index or 0,
-                element_type=ELEMENT_TYPES[str(tensor.dtype).removeprefix("torch.")],
-                shape=tuple(tensor.shape),
-                buffer_ptr=tensor.data_ptr(),
+                name, *place, element_types[tensor.dtype], tuple(tensor.shape), tensor.data_ptr()
             )
         for name in model.outputs:
-            binding.bind_output(name=name, device_type=place[0], device_id=place[1])
-        with _fenced(stream):
-            session.run_with_iobinding(binding, options)
+            binding.bind_output(name, *place)
+        if stream is None:
+            session.run_with_iobinding(binding)
+        else:
+            _run_fenced(session, binding, options, stream)
         values = binding.get_outputs_as_ortvaluevector()
         outputs = {}
-        for name, value in zip(model.outputs, values, strict=True):
+        for index, name in enumerate(model.outputs):  # iterating over the vector ends in a slow C++ exception
+            value = values[index]
             tensor = from_dlpack(value.to_dlpack())
             is_bool = value.element_type() == ELEMENT_TYPES["bool"]  # which DLPack tells as uint8
             outputs[name] = tensor.view(torch.bool) if is_bool else tensor
@@ -194,19 +194,18 @@ def _callable(
     return call
 
 
-@contextlib.contextmanager
-def _fenced(stream: torch.cuda.Stream | None) -> Iterator[None]:
-    """Work queued inside waits for torch's current stream, and that stream for the work; nothing is to be
-    done when they are the same."""
+def _run_fenced(session: Any, binding: Any, options: Any, stream: torch.cuda.Stream) -> None:
+    """The session's stream waits for torch's current one, and that one for the session's; there is nothing
+    to wait for when they are the same."""
     import torch
 
-    current = None if stream is None else torch.cuda.current_stream(stream.device)
-    if stream is None or current is None or current == stream:
-        yield
-        return
-    stream.wait_stream(current)
-    yield
-    current.wait_stream(stream)
+    current = torch.cuda.current_stream(stream.device)
+    if current == stream:
+        session.run_with_iobinding(binding, options)
+    else:
+        stream.wait_stream(current)
+        session.run_with_iobinding(binding, options)
+        current.wait_stream(stream)
 
 
 def _count(profile: Path, provider: str, request: Request) -> None:
@@ -225,22 +224,3 @@ def _count(profile: Path, provider: str, request: Request) -> None:
         kinds = ", ".join(f"{count} {operator}" for operator, count in operators.most_common())
         text = f"{counts[other]} of {counts.total()} nodes ran on {other}: {kinds}"
         request.findings.append(Finding("partial", "FALLBACK.provider", text))
-
-
-@contextlib.contextmanager
-def _listening(file: Any) -> Iterator[None]:
-    """What native code writes to standard error goes into `file`."""
-    sys.stderr.flush()
-    saved = os.dup(2)
-    os.dup2(file.fileno(), 2)
-    try:
-        yield
-    finally:
-        os.dup2(saved, 2)
-        os.close(saved)
-
-
-def _text(file: Any) -> str:
-    """The whole of `file` without terminal colours."""
-    file.seek(0)
-    return re.sub(r"\x1b\[[0-9;]*m", "", file.read().decode(errors="replace")).strip()

@@ -1,4 +1,4 @@
-"""OpenVINO as torch.compile's backend: Dynamo's graphs are cut into parts that OpenVINO takes and operators left to torch.
+"""OpenVINO as torch.compile's backend: it cuts Dynamo's graphs into parts it takes and operators left to torch.
 
 It is quiet about what it cannot do: a graph whose conversion fails goes to Inductor, a part whose compilation
 fails runs in eager, and both are said in debug messages only. These are listened for.

@@ -31,8 +31,8 @@ def probe(request: Request) -> None:
 
 
 def load(source: TVMModule, request: Request) -> Engine:
-    import torch
     import tvm
+    from torch.utils import dlpack
 
     machine = tvm.relax.VirtualMachine(source.executable, tvm.cpu())
     main = machine["main"]
@@ -40,7 +40,7 @@ def load(source: TVMModule, request: Request) -> Engine:
 
     def call(*inputs: Any) -> Any:
         # Called with torch's tensors, TVM answers with torch's tensors; without any, with its own.
-        outputs = main(*(tensor.detach().contiguous() for tensor in signature.flatten(inputs)))
-        return signature.restore([torch.from_dlpack(output) for output in outputs])
+        outputs = main(*signature.flatten(inputs))
+        return signature.restore([dlpack.from_dlpack(output) for output in outputs if output is not None])
 
     return Engine(call)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
@@ -39,9 +40,10 @@ def probe(request: Request) -> None:
 
 
 def load(source: nn.Module, request: Request) -> Engine:
-    """Trace and compile for the example; facts: the shapes compiled for."""
+    """Trace, lower and compile for the example; facts: bytes of StableHLO, compilations until the inspection."""
     import jax
     import torch
+    from torch.utils import dlpack
 
     with _missing_overloads():
         import torchax
@@ -49,45 +51,66 @@ def load(source: nn.Module, request: Request) -> Engine:
         # torchax's other mode makes int64 int32 and float64 float32.
         torchax.enable_accuracy_mode()
         environment = torchax.default_env()
+    cpu = jax.devices("cpu")[0]
     weights, function = torchax.extract_jax(source)
 
-    def drawing(key: Any, weights: Any, arguments: Any) -> Any:
-        with environment.override_property(prng=key):
-            outputs = function(weights, arguments)
-            return outputs, environment.prng_key
+    def drawing(form: _Form, key: Any, weights: Any, arrays: list[Any]) -> Any:
+        # The default device is where a draw or a range that names no device is made.
+        with environment.override_property(prng=key), torch.device("jax", 0):
+            outputs, form = _Form.of(function(weights, form.filled(arrays)), jax.Array)
+            # A Partial's arguments are traced, its function is kept with what was compiled.
+            return jax.tree_util.Partial(form.filled, outputs), environment.prng_key
 
-    jitted = jax.jit(drawing)
-    key = jax.random.key(torch.initial_seed() % 2**63)
+    jitted = jax.jit(drawing, static_argnums=0)
+    state = jax.device_put((jax.random.key(torch.initial_seed() % 2**63), weights), cpu)
+
+    def arguments(inputs: Any) -> Any:
+        tensors, form = _Form.of(inputs, torch.Tensor)
+        arrays = [jax.numpy.from_dlpack(tensor.detach().contiguous()) for tensor in tensors]
+        return form, *state, arrays
 
     def call(*inputs: Any) -> Any:
-        nonlocal key
-        outputs, key = jitted(key, weights, _map(torch.Tensor, _to_jax, inputs))
-        return _map(jax.Array, torch.from_dlpack, jax.block_until_ready(outputs))
+        nonlocal state
+        outputs, key = jax.block_until_ready(jitted(*arguments(inputs)))
+        state = key, state[1]
+        return outputs.func([dlpack.from_dlpack(array) for array in outputs.args[0]])
 
     request.stages.enter("capture")
-    traced = jitted.trace(key, weights, _map(torch.Tensor, _to_jax, request.inputs))
+    traced = jitted.trace(*arguments(request.inputs))
     request.stages.enter("convert")
-    lowered = traced.lower()
+    request.facts["stablehlo_bytes"] = len(traced.lower().as_text())
     request.stages.enter("build")
-    request.facts["artifact_bytes"] = len(lowered.as_text())
     call(*request.inputs)
 
     def inspect() -> None:
-        request.facts["compilations"] = jitted._cache_size()
+        request.facts["compilations"] = jitted._cache_size()  # type: ignore[attr-defined]
 
     return Engine(call, inspect)
 
 
-def _to_jax(tensor: Any) -> Any:
-    import jax
+@dataclass(frozen=True)
+class _Form:
+    """A tree without its tensors: its structure, and its other leaves by place."""
 
-    return jax.numpy.from_dlpack(tensor.detach().contiguous())
+    structure: Any
+    others: tuple[tuple[int, Any], ...]
 
+    @classmethod
+    def of(cls, tree: Any, kind: type) -> tuple[list[Any], _Form]:
+        """The leaves of a kind, and the form that takes them back."""
+        from torch.utils._pytree import tree_flatten
 
-def _map(kind: Any, function: Any, tree: Any) -> Any:
-    from torch.utils._pytree import tree_map_only
+        leaves, structure = tree_flatten(tree)
+        others = tuple((place, leaf) for place, leaf in enumerate(leaves) if not isinstance(leaf, kind))
+        return [leaf for leaf in leaves if isinstance(leaf, kind)], cls(structure, others)
 
-    return tree_map_only(kind, function, tree)
+    def filled(self, tensors: list[Any]) -> Any:
+        from torch.utils._pytree import tree_unflatten
+
+        leaves = list(tensors)
+        for place, leaf in self.others:
+            leaves.insert(place, leaf)
+        return tree_unflatten(leaves, self.structure)
 
 
 @contextmanager

@@ -27,7 +27,7 @@ BACKGROUND, INK, GRID, REFERENCE_GREY = "#f6f6f2", "#222222", "#dcdcd5", "#9a9a9
 VARIABLE_COLOURS = ("#d55e00", "#cc79a7")
 STATIC_COLOURS = ("#0072b2", "#009e73", "#e69f00", "#56b4e9", "#000000")
 MARKERS = "osD^vPX*"
-COLUMNS = 3
+TIME_COLUMNS, BAR_COLUMNS = 3, 5
 TIED = 0.35
 """How opaque a bar is whose interval straddles 1."""
 
@@ -66,7 +66,7 @@ def times(selection: Selection, workloads: Sequence[Workload], title: str) -> Fi
         backend for backend in selection.available
         if any(_line(selection, variant, backend, workloads) for variant in selection.variants)
     ]
-    figure, panels = _panels(len(backends), 2.6, title)
+    figure, panels = _panels(len(backends), TIME_COLUMNS, (3.6, 2.6), title)
     looks = styles(selection)
     references = [_line(selection, variant, REFERENCE, workloads) for variant in selection.of_kind("variable")]
     for backend, axes in zip(backends, panels, strict=True):
@@ -86,7 +86,7 @@ def times(selection: Selection, workloads: Sequence[Workload], title: str) -> Fi
         axes.set_yscale("log")
         axes.xaxis.set_major_formatter(lambda value, _: count(value))
         axes.yaxis.set_major_formatter(lambda value, _: _round_time(value))
-    _label(panels, "items N")
+    _label(panels[-TIME_COLUMNS:], "items N")
     handles = _handles(looks.values())
     handles.append(_handle(f"{REFERENCE}'s variable form", color=REFERENCE_GREY, linewidth=3, alpha=0.6))
     if _floors(selection, workloads):
@@ -111,7 +111,8 @@ def speed_ups(selection: Selection, workloads: Sequence[Workload], title: str) -
         if any((cell.backend, cell.variant) == (backend, variant) for cells in bars.values() for cell in cells)
     ]
     places, limits = _places(rows), _limits(list(bars.values()))
-    figure, panels = _panels(len(bars), 0.6 + 0.2 * (max(places.values()) + 1), title)
+    tall = 0.6 + 0.2 * (max(places.values()) + 1)
+    figure, panels = _panels(len(bars), BAR_COLUMNS, (3.6 if len(bars) <= 3 else 2.7, tall), title)
     for (workload, cells), axes in zip(bars.items(), panels, strict=True):
         axes.set_title("" if workload.n is None else f"N = {count(workload.n)}", loc="left",
                        fontsize=10, fontweight="bold")
@@ -129,7 +130,7 @@ def speed_ups(selection: Selection, workloads: Sequence[Workload], title: str) -
         axes.set_yticks(middles, list(backends))
         axes.tick_params(axis="y", length=0)
         axes.grid(visible=False, axis="y")
-    _label(panels, "slower  ←  1  →  faster")
+    _label(panels[-BAR_COLUMNS:], "slower  ←  1  →  faster")
     _legend(figure, _handles([looks[variant] for variant in looks if any(row[1] == variant for row in rows)]))
     return figure
 
@@ -215,13 +216,13 @@ def _floors(selection: Selection, workloads: Sequence[Workload]) -> list[tuple[i
     return sorted(floors.items())
 
 
-def _panels(number: int, height: float, title: str) -> tuple[Figure, list[Axes]]:
+def _panels(number: int, most: int, size: tuple[float, float], title: str) -> tuple[Figure, list[Axes]]:
     from matplotlib.figure import Figure
 
-    rows = math.ceil(number / COLUMNS)
-    columns = min(number, COLUMNS)
-    tall = rows * height + 1.3
-    wide = max(0.112 * len(title) + 0.2, 3.6 * columns + 0.6)
+    """So many panels of this size, at most `most` side by side, on shared axes under one title."""
+    rows, columns = math.ceil(number / most), min(number, most)
+    tall = rows * size[1] + 1.3
+    wide = max(0.112 * len(title) + 0.2, columns * size[0] + 0.6)
     figure = Figure(figsize=(wide, tall), facecolor=BACKGROUND, layout="constrained")
     figure.get_layout_engine().set(rect=(0, 0, 1, 1 - 0.75 / tall))  # type: ignore[union-attr, call-arg]
     figure.text(0.012, 1 - 0.12 / tall, title, fontsize=12, fontweight="bold", color=INK, va="top")
@@ -238,8 +239,8 @@ def _panels(number: int, height: float, title: str) -> tuple[Figure, list[Axes]]
 
 
 def _label(panels: Sequence[Axes], words: str) -> None:
-    """Name the axis below the last panel of each column."""
-    for axes in panels[-COLUMNS:]:
+    """Name the axis below these panels."""
+    for axes in panels:
         axes.set_xlabel(words, fontsize=8.5, color=INK)
 
 

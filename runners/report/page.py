@@ -11,10 +11,9 @@ from typing import Any
 import jinja2
 
 from runners.backends import BACKENDS
-from runners.report import advice, breakeven, facts, forecast, refusals, text, times, verdicts
+from runners.report import advice, breakeven, facts, forecast, glance, refusals, text, times, verdicts
 from runners.report.pictures import Picture, draw
-from runners.report.selection import MARK, REFERENCE, Selection, environments, marks, selections
-from runners.report.workloads import label, varying
+from runners.report.selection import MARK, Selection, environments, marks, selections
 from runners.study.record import Cell, Environment, Record, write_aside
 
 NEEDS_GPU = frozenset({"ENV.no_device"})
@@ -72,7 +71,8 @@ def render(
         environments=[
             _environment(environment, sections, links, pictures) for environment in environments(records)
         ],
-        glance=[_glance(section, variant) for section in sections for variant in section.variants],
+        glance=glance.glances(sections),
+        side_by_side=glance.side_by_side(sections),
         marked=_marked(records),
         unmeasured=unmeasured_on_gpu(cells),
         forecast=forecast.forecast(sections),
@@ -112,7 +112,7 @@ def _environment(
     mine = [section for section in sections if section.environment.id == environment.id]
     return {
         "about": environment,
-        "headline": headline(mine),
+        "headline": glance.headline(mine),
         "absences": refusals.absences(mine, how_to_provide),
         "cases": [_case(section, links, pictures[id(section)]) for section in mine],
     }
@@ -139,43 +139,6 @@ def _case(section: Selection, links: Links, pictures: Sequence[Picture]) -> dict
         "traces": facts.traces(section, links.trace),
         "unmeasured": unmeasured_on_gpu(section.cells),
     }
-
-
-def headline(sections: Sequence[Selection]) -> str:
-    """How many backends an environment tried, and how many it could not."""
-    tried = {backend for section in sections for backend in section.available}
-    absent = {backend for section in sections for backend in section.backends} - tried
-    if not tried and not absent:
-        return "nothing tried"
-    words = [f"{text.counted(len(tried), 'backend')} tried"]
-    if REFERENCE in tried:
-        words[0] += " (eager, the reference, among them)"
-    if absent:
-        words.append(f"{len(absent)} unavailable")
-    return ", ".join(words)
-
-
-def _glance(section: Selection, variant: str) -> dict[str, Any]:
-    """One row of the first table: how many take a variant, and its best gain."""
-    timed = [
-        cell
-        for backend in section.compilers
-        for cell in section.of(variant, backend)
-        if cell.timing and cell.timing.ratio is not None
-    ]
-    best = max(timed, key=lambda cell: (cell.timing and cell.timing.ratio) or 0, default=None)
-    return {
-        "case": section.case,
-        "variant": section.name(variant),
-        "environment": section.environment.id,
-        "rate": verdicts.rate(section, variant),
-        "gain": "" if best is None else _best_gain(section, best),
-    }
-
-
-def _best_gain(section: Selection, cell: Cell) -> str:
-    ratio = "tie" if advice.tied(cell) else text.multiple((cell.timing and cell.timing.ratio) or 0)
-    return f"{ratio} ({text.code(cell.backend)}, {label(cell.workload, varying(section.timed_workloads))})"
 
 
 def _marked(records: Sequence[Record]) -> list[dict[str, Any]]:

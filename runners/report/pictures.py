@@ -76,6 +76,8 @@ def _save(figure: Figure, selection: Selection, output: Path, stem: str, title: 
     relative = Path(selection.environment.id) / "plots" / stem
     path = output / relative
     path.parent.mkdir(parents=True, exist_ok=True)
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")  # the layout is found once for both files
     # A fixed salt and no date: the same record gives the same bytes.
     with matplotlib.rc_context({"svg.hashsalt": stem}):
         figure.savefig(path.with_name(f"{stem}.svg"), metadata={"Date": None})

@@ -10,7 +10,7 @@ from typing import Any
 from models.case import Workload
 from runners.report.advice import tied
 from runners.report.selection import REFERENCE, Selection
-from runners.report.text import milliseconds, multiple, prose, seconds, significant, size
+from runners.report.text import count, milliseconds, multiple, prose, seconds, significant, size
 from runners.report.workloads import label, varying
 from runners.study.record import Cell, Stage, Timing
 
@@ -133,7 +133,7 @@ def _floor(timing: Timing) -> str:
 
 def _rule(timing: Timing) -> str:
     """The method string without the number of calls in a block, which has a column of its own."""
-    return re.sub(r"\b\d+ (calls a block)", r"\1", timing.method)
+    return re.sub(r"\b\d+ (calls a block)", r"\1 as listed", timing.method)
 
 
 def _beside(name: str, value: Any) -> str:
@@ -142,6 +142,8 @@ def _beside(name: str, value: Any) -> str:
         return str(len(value)) if value else ""
     if isinstance(value, bool):
         return "yes" if value else ""
+    if isinstance(value, int) and not name.endswith("_bytes"):
+        return count(value)
     if not isinstance(value, int | float):
         return "" if value is None else prose(str(value), 24)
     if name.endswith("_ms"):

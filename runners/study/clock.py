@@ -11,12 +11,11 @@ collection, flushing caches, reading NVML.
 
 from __future__ import annotations
 
+import functools
 import gc
 import time
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import combinations
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -32,6 +31,12 @@ ESTIMATE_MS = 3.0
 
 LONG_MS = 200.0
 """A call that takes this long is estimated once."""
+
+SEVERAL_THREADS = 1.05
+"""More processor time than wall time, by this factor: a thread pool worked."""
+
+ASLEEP_WITHIN_SECONDS = 0.05
+"""How long a thread pool may go on spinning after its work before the worker answers nevertheless."""
 
 WARM_UP_SECONDS = 2.0
 """Warming up calls every entry of the pool once, but starts no call after this long."""
@@ -80,8 +85,9 @@ class Clock(Protocol):
         ...
 
 
+@functools.cache
 def clock_for(device: str) -> Clock:
-    """The clock of a torch device: `cpu`, `cuda` or `cuda:1`."""
+    """The clock of a torch device: `cpu`, `cuda` or `cuda:1`; the same one whenever it is asked for."""
     if not device.startswith("cuda"):
         return CpuClock()
     import torch
@@ -102,6 +108,8 @@ class CpuClock:
             _run(call, arguments)
             total = time.perf_counter_ns() - began
             worked, delay = time.process_time_ns() - worked, _since(delayed)
+        if worked > SEVERAL_THREADS * total:
+            _fall_asleep()
         return Block(calls, total / 1e6, cpu_ms=worked / 1e6, delay_ms=delay)
 
     def estimate(self, call: Call, pool: Pool) -> float:
@@ -173,21 +181,6 @@ class CudaClock:
         self._cuda.synchronize(self._device)
 
 
-def fingerprints(call: Call, pool: Pool) -> list[int]:
-    """One checksum per entry of the pool, of every output's shape, dtype and bytes."""
-    return [_checksum(call(*inputs)) for inputs in pool]
-
-
-def answers_repeat(own: Sequence[int], reference: Sequence[int]) -> bool:
-    """Whether a callable gave one answer to two inputs to which the reference gave two.
-
-    This exposes a callable that keeps its result although its inputs change: it would be timed for work
-    that it does not do. Equal answers alone prove nothing, since different inputs may share an answer.
-    """
-    pairs = combinations(range(len(own)), 2)
-    return any(own[i] == own[j] and reference[i] != reference[j] for i, j in pairs)
-
-
 def _run(call: Call, arguments: Iterable[tuple[Any, ...]]) -> None:
     # A result is dropped as soon as it exists, as in a loop that consumes it; freeing it is part of the cost.
     for inputs in arguments:
@@ -207,6 +200,18 @@ def _delay_ns() -> int | None:
         return int(Path("/proc/thread-self/schedstat").read_text().split()[1])
     except (OSError, IndexError, ValueError):
         return None
+
+
+def _fall_asleep() -> None:
+    # Thread pools spin for a while after their work (OpenMP's for some milliseconds). The worker answers when
+    # that is over, because the next block belongs to another worker, who needs the cores.
+    deadline = time.perf_counter() + ASLEEP_WITHIN_SECONDS
+    used = time.process_time_ns()
+    while time.perf_counter() < deadline:
+        time.sleep(0.001)
+        before, used = used, time.process_time_ns()
+        if used - before < 100_000:
+            return
 
 
 def _undisturbed_ms(block: Block) -> float:
@@ -251,17 +256,3 @@ def _no_collection() -> Iterator[None]:
     finally:
         if collecting:
             gc.enable()
-
-
-def _checksum(value: Any, sum_: int = 0) -> int:
-    if isinstance(value, (tuple, list)):
-        for item in value:
-            sum_ = _checksum(item, sum_)
-        return sum_
-    if not hasattr(value, "detach"):
-        return zlib.crc32(repr(value).encode(), sum_)
-    import torch
-
-    tensor = value.detach().cpu().contiguous()
-    sum_ = zlib.crc32(f"{tuple(tensor.shape)} {tensor.dtype}".encode(), sum_)
-    return zlib.crc32(tensor.reshape(-1).view(torch.uint8).numpy(), sum_)

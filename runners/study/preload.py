@@ -4,6 +4,13 @@ a device or a compiler. Where torch is missing every lane will say so itself."""
 from __future__ import annotations
 
 import contextlib
+import threading
 
 with contextlib.suppress(ImportError):
     import torch  # noqa: F401
+
+with contextlib.suppress(ImportError):
+    from tqdm import tqdm
+
+    # tqdm, which compilers use, would make a named semaphore that a worker ended by force never gives back.
+    tqdm.set_lock(threading.RLock())

@@ -122,8 +122,10 @@ def read(path: Path) -> Record:
 
 
 def write(record: Record, path: Path) -> None:
-    """Replace `path` by the record in one step; a full disk or a crash leaves the old file as it was."""
-    content = msgspec.json.format(msgspec.json.encode(record), indent=1)
+    """Replace `path` by the record in one step, a cell a line; a full disk or a crash leaves the old file as it was."""
+    encode = msgspec.json.encode
+    cells = b",\n".join(encode(cell) for cell in record.cells)
+    content = b'{"schema":1,\n"environments":%b,\n"cells":[\n%b\n]}\n' % (encode(record.environments), cells)
     write_aside(content, path)
 
 

@@ -93,15 +93,11 @@ class Study:
             self._close_lanes()
 
     def _prepare(self, rounds: Sequence[Round]) -> None:
-        """Measure the copy bandwidth of each device, and let every engine do what it does once per machine."""
-        if not any(self._todo(round_) for round_ in rounds):
-            return
+        """Let every engine do what it does once per machine, so that no cell is charged with it."""
+        names = {name for round_ in rounds if self._todo(round_) for name in round_.backends}
+        runners = {road(name, {}, self.settings.has_gpu).runner for name in names}
         with self._working(True):
-            roads = [road(name, {}, self.settings.has_gpu) for round_ in rounds for name in round_.backends]
-            for device in sorted({road_.device for road_ in roads}):
-                self._bandwidth[device] = self._ask_alone(Command(do="bandwidth", path=device))
-                self.environment.flags[f"copy_bytes_per_second_{device}"] = round(self._bandwidth[device])
-            for runner in dict.fromkeys(road_.runner for road_ in roads):
+            for runner in sorted(runners):
                 if hasattr(importlib.import_module(runner), "prepare"):
                     with contextlib.suppress(LaneFailed):  # its cells will say what is wrong with it
                         self._ask_alone(Command(do="prepare", path=runner))
@@ -233,7 +229,11 @@ class Study:
         moved = cell.facts.get("floor_bytes")
         if moved is None:
             return None
-        return floor_ms(moved, self._bandwidth[road(cell.backend, {}, self.settings.has_gpu).device])
+        device = road(cell.backend, {}, self.settings.has_gpu).device
+        if device not in self._bandwidth:
+            self._bandwidth[device] = float(self._ask_alone(Command(do="bandwidth", path=device)))
+            self.environment.flags[f"copy_bytes_per_second_{device}"] = round(self._bandwidth[device])
+        return floor_ms(moved, self._bandwidth[device])
 
     def _denominator(self, round_: Round, timed: Mapping[LaneKey, Cell]) -> LaneKey | None:
         """Eager's variable form, or in a case without one nothing."""

@@ -8,22 +8,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from models.case import Workload
+from models.case import Noise, Workload
 from runners.study.record import Cell, Environment, Reason, Record, StageOutcome, Timing
 
 CASE = "balanced_sampler"
 KINDS = {"nonzero": "variable", "topk": "static", "topk_shuffled": "static"}
+_SIZES: tuple[tuple[int, int | None, Noise], ...] = (
+    (1_000, None, "inside"),
+    (10_000, None, "inside"),
+    (100_000, None, "inside"),
+    (1_000, 32, "inside"),
+    (1_000, None, "input"),
+)
 WORKLOADS = tuple(
     Workload(
         n=n, k=n // 10, batch=batch, dim=16, dtype="float32", label_dtype="int64", positives=0.5, noise=noise, seed=0
     )
-    for n, batch, noise in (
-        (1_000, None, "inside"),
-        (10_000, None, "inside"),
-        (100_000, None, "inside"),
-        (1_000, 32, "inside"),
-        (1_000, None, "input"),
-    )
+    for n, batch, noise in _SIZES
 )
 AVAILABLE = ("eager", "compile", "compile_fullgraph", "export", "onnxruntime_cpu", "tensorrt_rtx")
 ABSENT = ("onnxruntime_cuda", "tensorrt")

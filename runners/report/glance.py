@@ -1,0 +1,98 @@
+"""The first tables: how many backends take a variant and its best gain, and the environments side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from runners.report.advice import tied
+from runners.report.selection import REFERENCE, Selection, backend_order
+from runners.report.text import code, counted, multiple, prose
+from runners.report.times import Table
+from runners.report.verdicts import Rate, findings, rate
+from runners.report.workloads import label, varying
+from runners.study.record import Cell
+
+
+@dataclass(frozen=True)
+class Glance:
+    """One variant in one environment."""
+
+    case: str
+    variant: str
+    environment: str
+    rate: Rate
+    gain: str
+
+
+def headline(sections: Sequence[Selection]) -> str:
+    """How many backends an environment tried, and how many it could not."""
+    tried = {backend for section in sections for backend in section.available}
+    absent = {backend for section in sections for backend in section.backends} - tried
+    if not tried and not absent:
+        return "nothing tried"
+    words = f"{counted(len(tried), 'backend')} tried"
+    words += " (eager, the reference, among them)" if REFERENCE in tried else ""
+    return words + (f", {len(absent)} unavailable" if absent else "")
+
+
+def glances(sections: Sequence[Selection]) -> list[Glance]:
+    """Every variant, its environments below one another."""
+    rows = {
+        (section.case, variant, section.environment.id): Glance(
+            section.case, section.name(variant), section.environment.id, rate(section, variant), _gain(section, variant)
+        )
+        for section in sections
+        for variant in section.variants
+    }
+    variants = list(dict.fromkeys(key[:2] for key in rows))
+    cases = list(dict.fromkeys(case for case, _ in variants))
+    return [rows[key] for key in sorted(rows, key=lambda key: (cases.index(key[0]), variants.index(key[:2]), key[2]))]
+
+
+def _gain(section: Selection, variant: str) -> str:
+    """The largest speed-up over eager's variable form that any compiler gave the variant, and where."""
+    timed = {
+        cell.timing.ratio: cell
+        for backend in reversed(section.compilers)
+        for cell in section.of(variant, backend)
+        if cell.timing and cell.timing.ratio is not None
+    }
+    if not timed:
+        return ""
+    ratio = max(timed)
+    cell = timed[ratio]
+    where = label(cell.workload, varying(section.timed_workloads))
+    return f"{'tie' if tied(cell) else multiple(ratio)} ({code(cell.backend)}, {where})"
+
+
+def side_by_side(sections: Sequence[Selection]) -> list[tuple[str, Table]]:
+    """Per case that several environments hold, every variant on every backend with a column an environment."""
+    tables = []
+    for case in dict.fromkeys(section.case for section in sections):
+        mine = [section for section in sections if section.case == case]
+        if len(mine) > 1:
+            columns = ["variant", "backend", *(prose(section.environment.id) for section in mine)]
+            tables.append((case, Table(columns, _rows(mine))))
+    return tables
+
+
+def _rows(sections: Sequence[Selection]) -> list[list[str]]:
+    names = {variant: section.name(variant) for section in sections for variant in section.variants}
+    backends = backend_order({backend for section in sections for backend in section.backends})
+    return [
+        [name, code(backend), *(_entry(section.of(variant, backend)) for section in sections)]
+        for variant, name in names.items()
+        for backend in backends
+        if any(section.of(variant, backend) for section in sections)
+    ]
+
+
+def _entry(cells: Sequence[Cell]) -> str:
+    lines = [str(found) for found in findings(cells)]
+    ratios = [cell.timing.ratio for cell in cells if cell.timing and cell.timing.ratio is not None]
+    reference = bool(cells) and cells[0].backend == REFERENCE and cells[0].kind == "variable"
+    if ratios and not reference:
+        low, high = multiple(min(ratios)), multiple(max(ratios))
+        lines.append(low if low == high else f"{low} to {high}")
+    return "<br>".join(lines) or "not tried"

@@ -1,0 +1,172 @@
+"""The study: cells into the record one by one, what is finished is not repeated, one bad lane costs its row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from models.case import Case, Variant, Workload
+from runners import backends
+from runners.backends import Backend
+from runners.study import record as records
+from runners.study.lane import Limits
+from runners.study.plan import Round
+from runners.study.record import Cell, Environment, StageOutcome
+from runners.study.rounds import Budget
+from runners.study.study import Settings, Study, finished
+
+CASES = Path(__file__).parent.parent / "cases"
+ENVIRONMENT = Environment(id="here", device="cpu", cpu="x", python="3", packages={}, when="2026-11-29T10:00:00+00:00")
+
+
+def case(name: str, *variants: tuple[str, str]) -> Case:
+    return Case(
+        name=name,
+        path=str(CASES / f"{name}.py"),
+        title=name,
+        source="",
+        variants=tuple(Variant(name=v, class_name=v, kind=k) for v, k in variants),  # type: ignore[arg-type]
+    )
+
+
+DOUBLE = case("double", ("Dynamic", "variable"), ("Static", "static"))
+
+
+class Heard:
+    """A listener that remembers."""
+
+    def __init__(self) -> None:
+        self.cells: list[tuple[str, str, str]] = []
+
+    def stage(self, cell: Cell, stage: str) -> None:
+        pass
+
+    def verdict(self, cell: Cell) -> None:
+        self.cells.append((cell.variant, cell.backend, cell.verdict))
+
+    def measuring(self, round_: Round, lanes: int) -> None:
+        pass
+
+    def sampled(self, cell: Cell, samples: int) -> None:
+        pass
+
+
+@pytest.fixture
+def bad_backends(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    from runners.study import worker
+
+    def road(name: str, options: Any, has_gpu: bool) -> worker.Road:
+        package = "runners" if name == "eager" else "tests.bad"
+        return worker.Road(name=name, runner=f"{package}.{name}", exporters=(), device="cpu")
+
+    monkeypatch.setattr("runners.study.study.road", road)
+    monkeypatch.setattr(backends, "BACKENDS", {n: Backend(n, n) for n in ("eager", "crash", "elsewhere", "missing")})
+    yield
+
+
+def study(tmp_path: Path, heard: Heard, earlier: list[Cell] | None = None) -> Study:
+    settings = Settings(
+        has_gpu=False,
+        parallel=2,
+        limits=Limits(),
+        budget=Budget(seconds_per_cell=0.05, floor_rounds=3, cap_rounds=5),
+        options={},
+    )
+    return Study(ENVIRONMENT, tmp_path / "here", settings, heard, earlier or [])
+
+
+def rounds(*names: str, of: Case = DOUBLE) -> list[Round]:
+    return [Round(case=of, workload=Workload(), variants=of.variants, backends=names)]
+
+
+def test_every_cell_is_recorded_and_only_the_faithful_are_timed(tmp_path: Path, bad_backends: None) -> None:
+    heard = Heard()
+    study(tmp_path, heard).run(rounds("eager", "crash", "elsewhere", "missing"))
+    record = records.read(tmp_path / "here" / "compat.json")
+    verdicts = {(c.variant, c.backend): c.verdict for c in record.cells}
+    assert verdicts == {
+        (variant, backend): verdict
+        for variant in ("Dynamic", "Static")
+        for backend, verdict in {
+            "eager": "accepted", "crash": "crashed", "elsewhere": "partial", "missing": "unavailable",
+        }.items()
+    }  # fmt: skip
+    assert {(c.variant, c.backend) for c in record.cells if c.timing} == {
+        (variant, backend) for variant in ("Dynamic", "Static") for backend in ("eager", "elsewhere")
+    }
+    assert len(heard.cells) == 8
+    for cell in record.cells:
+        assert cell.repro is not None
+        assert (tmp_path / "here" / cell.repro).is_file()
+
+
+def test_ratios_are_to_eagers_variable_form(tmp_path: Path, bad_backends: None) -> None:
+    study(tmp_path, Heard()).run(rounds("eager", "elsewhere"))
+    timings = {(c.variant, c.backend): c.timing for c in records.read(tmp_path / "here" / "compat.json").cells}
+    reference = timings["Dynamic", "eager"]
+    assert reference is not None
+    assert reference.ratio == 1.0
+    assert all(timing is not None and timing.ratio is not None for timing in timings.values())
+
+
+def test_a_second_run_repeats_nothing_that_is_finished(tmp_path: Path, bad_backends: None) -> None:
+    study(tmp_path, Heard()).run(rounds("eager"))
+    path = tmp_path / "here" / "compat.json"
+    earlier = records.read(path).cells
+    heard = Heard()
+    study(tmp_path, heard, earlier).run(rounds("eager", "elsewhere"))
+    assert sorted(heard.cells) == [("Dynamic", "elsewhere", "partial"), ("Static", "elsewhere", "partial")]
+    cells = records.read(path).cells
+    assert len(cells) == 4
+    assert cells[:2] == earlier
+
+
+def test_an_interruption_leaves_a_valid_record(tmp_path: Path, bad_backends: None) -> None:
+    class Impatient(Heard):
+        def verdict(self, cell: Cell) -> None:
+            super().verdict(cell)
+            if len(self.cells) == 3:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        study(tmp_path, Impatient()).run(rounds("eager", "crash"))
+    cells = records.read(tmp_path / "here" / "compat.json").cells
+    assert len(cells) == 3
+    heard = Heard()
+    study(tmp_path, heard, cells).run(rounds("eager", "crash"))
+    assert {(c.variant, c.backend) for c in records.read(tmp_path / "here" / "compat.json").cells} == {
+        (variant, backend) for variant in ("Dynamic", "Static") for backend in ("eager", "crash")
+    }
+
+
+def test_what_fails_in_eager_is_tried_nowhere_else(tmp_path: Path, bad_backends: None) -> None:
+    raises = case("raises_in_eager", ("Dynamic", "variable"), ("Static", "static"))
+    heard = Heard()
+    study(tmp_path, heard).run(rounds("eager", "elsewhere", of=raises))
+    assert sorted(heard.cells) == [
+        ("Dynamic", "eager", "rejected"),
+        ("Static", "eager", "accepted"),
+        ("Static", "elsewhere", "partial"),
+    ]
+    cells = {(c.variant, c.backend): c for c in records.read(tmp_path / "here" / "compat.json").cells}
+    reason = cells["Dynamic", "eager"].reason
+    assert reason is not None
+    assert cells["Dynamic", "eager"].stage == "run"
+    assert reason.where == "raises_in_eager.py:9"
+    assert "this module has no answer" in reason.text
+
+
+@pytest.mark.parametrize(
+    ("verdict", "time", "done"),
+    [("accepted", "not_reached", False), ("accepted", "ok", True), ("partial", "failed", True),
+     ("rejected", "not_reached", True), ("unavailable", "not_reached", True)],
+)  # fmt: skip
+def test_finished(verdict: Any, time: Any, done: bool) -> None:
+    cell = Cell(
+        case="c", variant="v", kind="static", backend="b", environment="e", workload=Workload(), verdict=verdict,
+        stages={"time": StageOutcome(time)},
+    )  # fmt: skip
+    assert finished(cell) is done

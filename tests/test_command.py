@@ -1,0 +1,169 @@
+"""The command as a person uses it: right and wrong arguments, broken files, two at once."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+
+from runners.study import record as records
+
+ROOT = Path(__file__).parent.parent
+CASES = Path(__file__).parent / "cases"
+
+
+def study(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "runners.all", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+
+def only_record(output: Path) -> records.Record:
+    (path,) = output.glob("*/compat.json")
+    return records.read(path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--case", "balanced"], "unknown case 'balanced'; valid: all, balanced_sampler"),
+        (["--variant", "topp"], "unknown variant 'topp'; valid here: nonzero"),
+        (["--backend", "tensorflow"], "unknown backend 'tensorflow'; valid: eager, compile"),
+        (["--n", "ten"], "'ten' in 'ten' is no size"),
+        (["--batch", "some"], "'some' in 'some' is no size"),
+        (["--noise", "outside"], "unknown noise 'outside'; valid: inside, input"),
+        (["--sm", "eight"], "'eight' is no compute capability"),
+        (["--profile", "slow"], "'slow' is not one of"),
+        (["--case", "no/such/file.py"], "there is no case file no/such/file.py"),
+    ],
+)
+def test_wrong_arguments_are_told_with_the_valid_ones(tmp_path: Path, arguments: list[str], words: str) -> None:
+    result = study(*arguments, "--output", str(tmp_path / "results"))
+    assert result.returncode == 2
+    assert words in " ".join(result.stderr.split())
+    assert "Traceback" not in result.stderr
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("def broken(:", "does not parse"),
+        ("x = 1", "defines no class derived from nn.Module"),
+        ("raise RuntimeError('not today')", "raises when imported: RuntimeError: not today"),
+        ("import sys; sys.exit(4)", "raises when imported: SystemExit: 4"),
+        ("import os; os._exit(4)", "the worker left with exit code 4"),
+        ("import torch\nclass A(torch.nn.Module):\n  def forward(self, x): return x", "does not define example_inputs()"),
+        (
+            "import torch\nclass A(torch.nn.Module):\n  def forward(self, x): return x\ndef example_inputs(): 1 / 0",
+            "raises in its inputs for A: ZeroDivisionError",
+        ),
+        (
+            "import torch\nclass A(torch.nn.Module):\n  def forward(self, x): return x\ndef example_inputs(): return 1",
+            "must return a tuple",
+        ),
+    ],
+)
+def test_a_broken_case_file_is_told_in_one_sentence(tmp_path: Path, content: str, words: str) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(content)
+    result = study("--case", str(path), "--output", str(tmp_path / "results"))
+    assert result.returncode == 2
+    assert words in result.stderr
+    assert str(path) in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_broken_file_does_not_stop_the_others(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.py"
+    broken.write_text("def broken(:")
+    result = study(
+        "--case", str(broken), "--case", str(CASES / "double.py"), "--backend", "export", "--output", str(tmp_path / "r")
+    )
+    assert result.returncode == 2
+    assert "broken.py does not parse" in result.stderr
+    cells = {(c.variant, c.backend): c.verdict for c in only_record(tmp_path / "r").cells}
+    assert cells["Static", "export"] == "accepted"
+    assert (tmp_path / "r" / "compat.md").is_file()
+
+
+def test_an_output_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("I was here")
+    result = study("--case", str(CASES / "double.py"), "--backend", "eager", "--output", str(tmp_path / "file"))
+    assert result.returncode == 2
+    assert "cannot write to" in result.stderr
+    assert (tmp_path / "file").read_text() == "I was here"
+
+
+def test_a_second_study_on_one_folder_says_so(tmp_path: Path) -> None:
+    with FileLock(tmp_path / ".study.lock"):
+        result = study("--case", str(CASES / "double.py"), "--backend", "eager", "--output", str(tmp_path))
+    assert result.returncode == 2
+    assert "another study is writing to" in result.stderr
+
+
+def test_a_damaged_record_is_told_and_kept(tmp_path: Path) -> None:
+    arguments = ("--case", str(CASES / "double.py"), "--backend", "eager", "--output", str(tmp_path))
+    assert study(*arguments).returncode == 0
+    (path,) = tmp_path.glob("*/compat.json")
+    path.write_text('{"schema": 1, "cells": [')
+    result = study(*arguments, "--resume")
+    assert result.returncode == 2
+    assert "is not a compat.json of schema 1" in result.stderr
+    assert path.read_text() == '{"schema": 1, "cells": ['
+
+
+def test_a_new_study_keeps_the_old_record_aside(tmp_path: Path) -> None:
+    arguments = ("--case", str(CASES / "double.py"), "--backend", "eager", "--output", str(tmp_path))
+    study(*arguments)
+    before = only_record(tmp_path)
+    study(*arguments)
+    (previous,) = tmp_path.glob("*/compat.previous.json")
+    assert records.read(previous) == before
+
+
+def test_ctrl_c_leaves_a_valid_record_and_says_how_to_resume(tmp_path: Path) -> None:
+    arguments = ["--case", "balanced_sampler", "--n", "1000", "--batch", "none", "--noise", "input"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "runners.all", *arguments, "--output", str(tmp_path)],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    deadline = time.monotonic() + 120
+    while not list(tmp_path.glob("*/compat.json")) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "--resume" in errors
+    assert "Traceback" not in errors
+    assert only_record(tmp_path).cells
+
+
+def test_the_list_names_every_case_variant_and_backend() -> None:
+    from models.case import catalogue
+    from runners.backends import BACKENDS
+
+    result = study("--list")
+    assert result.returncode == 0
+    for case in catalogue():
+        assert case.name in result.stdout
+    for name in BACKENDS:
+        assert name in result.stdout
+
+
+def test_a_cells_script_replays_it(tmp_path: Path) -> None:
+    study("--case", str(CASES / "double.py"), "--backend", "compile_fullgraph", "--output", str(tmp_path))
+    (cell,) = [c for c in only_record(tmp_path).cells if (c.variant, c.backend) == ("Dynamic", "compile_fullgraph")]
+    (folder,) = (path for path in tmp_path.iterdir() if path.is_dir())
+    result = subprocess.run(
+        [sys.executable, str(folder / str(cell.repro))], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    first, second = result.stdout.splitlines()[:2]
+    assert first.startswith(cell.verdict)
+    assert cell.reason is None or second.startswith(cell.reason.code)
