@@ -58,7 +58,10 @@ class Slots(nn.Module):
 
 
 class Searched(nn.Module):
-    """The static form with all real rows in front: each output slot looks its source up in the running sum."""
+    """The static form with all real rows in front: each output slot looks its source up in the running sum.
+
+    The ONNX exporter has no function for `searchsorted`.
+    """
 
     def forward(self, rows: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
         ends = counts.cumsum(0)

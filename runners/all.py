@@ -31,7 +31,10 @@ from runners.study.rounds import Budget
 from runners.study.study import Settings, Study, finished
 from runners.study.worker import Command, Job
 
+GPU_MINUTES = 8.0
+
 BUDGETS = {
+    "gpu": Budget(seconds_per_cell=0.4, floor_rounds=7, cap_rounds=40),
     "quick": Budget(seconds_per_cell=0.5, floor_rounds=7, cap_rounds=40),
     "full": Budget(seconds_per_cell=2.0, floor_rounds=9, cap_rounds=100),
 }
@@ -48,11 +51,16 @@ def main(
     n: Annotated[str | None, typer.Option(help="Items, as 1000,10k,1M.")] = None,
     batch: Annotated[str | None, typer.Option(help="Batches, as none,32.")] = None,
     noise: Annotated[str | None, typer.Option(help="Where randomness comes from: inside,input.")] = None,
-    profile: Annotated[Profile, typer.Option(help="quick goes to N 100 000, full to 10 M.")] = "quick",  # type: ignore[assignment]
+    profile: Annotated[
+        Profile, typer.Option(help="quick: to N 100 000; full: to 10 M; gpu: as full, most valuable first.")
+    ] = "quick",
     output: Annotated[Path, typer.Option(help="Where records and the report go.")] = Path("results"),
     resume: Annotated[bool, typer.Option("--resume", help="Go on with this environment's record.")] = False,
     sm: Annotated[str, typer.Option(help="The compute capability that TensorRT-RTX builds for without a GPU.")] = "8.9",
     trace: Annotated[bool, typer.Option("--trace", help="Write a profiler trace of every timed cell.")] = False,
+    minutes: Annotated[
+        float | None, typer.Option(help=f"Stop after this long and list what was not reached (gpu: {GPU_MINUTES:g}).")
+    ] = None,
     list_: Annotated[bool, typer.Option("--list", help="List cases, variants and backends, and stop.")] = False,
 ) -> None:
     """Push every variant of a case through every compiler and record, stage by stage, what each one did."""
@@ -77,7 +85,10 @@ def main(
         if not found:
             raise typer.Exit(2)
         rounds = plans.plan(found, wanted)
-        run(rounds, profile, output, resume, {"sm": sm}, trace)
+        if minutes is None and profile == "gpu":
+            minutes = GPU_MINUTES
+        traces = None if trace else 3 if profile == "gpu" else 0
+        run(rounds, profile, output, resume, {"sm": sm}, traces, minutes)
     except (BadRequest, records.DamagedRecord) as error:
         _fail(str(error))
     except OSError as error:
@@ -125,9 +136,15 @@ def describe(path: Path) -> Case:
 
 
 def run(
-    rounds: list[Round], profile: str, output: Path, resume: bool, options: dict[str, str], trace: bool
+    rounds: list[Round],
+    profile: str,
+    output: Path,
+    resume: bool,
+    options: dict[str, str],
+    traces: int | None,
+    minutes: float | None,
 ) -> None:
-    """Run the plan into `output/<environment>/` and write the report."""
+    """Run the plan into `output/<environment>/` and write the report; `traces` cells are traced, None for all."""
     from runners.report import write_report
 
     has_gpu = gpu_facts() is not None
@@ -143,7 +160,8 @@ def run(
             limits=Limits(),
             budget=BUDGETS[profile],
             options=dict(options),
-            trace=trace,
+            traces=traces,
+            deadline=None if minutes is None else time.monotonic() + 60 * minutes,
         )
         with Display(console, total - sum(finished(cell) for cell in earlier)) as display:
             study = Study(environment, folder, settings, display, earlier)
@@ -155,6 +173,8 @@ def run(
                 raise typer.Exit(130) from None
         every = [records.read(path) for path in sorted(output.glob("*/compat.json"))]
         page = write_report(every, output)
+    for cell in study.unreached:
+        console.print(f"not reached: {cell}", highlight=False)
     console.print(
         f"{len(study.cells)} cells in {time.monotonic() - began:.0f} s; "
         f"{study.overhead:.1%} of that in the harness itself. Read {page}.",

@@ -13,7 +13,7 @@ from runners.report.workloads import label
 from runners.study.record import Cell
 
 SHOWN_ELSEWHERE = frozenset(
-    {"host_waits_forecast", "host_waits_counted", "statistics", "trace", "floor_bytes", "provide"}
+    {"host_waits_forecast", "host_waits_counted", "statistics", "trace", "floor_bytes"}
     | {f"{name}_seconds" for name in LATER}
 )
 LONGEST = 160
@@ -25,10 +25,21 @@ def fact_table(selection: Selection) -> Table | None:
     rows = []
     for backend in selection.available:
         for variant in selection.variants:
-            words = fact_words([cell.facts for cell in selection.of(variant, backend)])
+            words = fact_words([_flattened(cell.facts) for cell in selection.of(variant, backend)])
             if words:
                 rows.append([code(backend), selection.name(variant), "; ".join(words)])
     return Table(["backend", "variant", "facts"], rows) if rows else None
+
+
+def _flattened(facts: dict[str, Any]) -> dict[str, Any]:
+    """With what the verification noted among the others; of the inputs it used, their number."""
+    nested = facts.get("verification")
+    if not isinstance(nested, dict):
+        return facts
+    noted = {f"verified {name}": value for name, value in nested.items() if name not in SHOWN_ELSEWHERE}
+    if isinstance(nested.get("inputs"), list):
+        noted["verified inputs"] = len(nested["inputs"])
+    return {name: value for name, value in facts.items() if name != "verification"} | noted
 
 
 def fact_words(facts: Sequence[dict[str, Any]]) -> list[str]:
@@ -141,7 +152,8 @@ def statistics(selection: Selection) -> Table | None:
 
 
 def _tests(cell: Cell) -> Iterable[dict[str, Any]]:
-    tests = cell.facts.get("statistics")
+    verification = cell.facts.get("verification")
+    tests = cell.facts.get("statistics", verification.get("statistics") if isinstance(verification, dict) else None)
     return [test for test in tests if isinstance(test, dict)] if isinstance(tests, list) else []
 
 

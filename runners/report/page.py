@@ -16,8 +16,6 @@ from runners.report.pictures import Picture, draw
 from runners.report.selection import MARK, Selection, environments, marks, selections
 from runners.study.record import Cell, Environment, Record, write_aside
 
-NEEDS_GPU = frozenset({"ENV.no_device"})
-
 
 def write_report(
     records: Sequence[Record], output: Path, folders: Mapping[str, Path] | None = None
@@ -113,7 +111,7 @@ def _environment(
     return {
         "about": environment,
         "headline": glance.headline(mine),
-        "absences": refusals.absences(mine, how_to_provide),
+        "absences": refusals.absences(mine),
         "cases": [_case(section, links, pictures[id(section)]) for section in mine],
     }
 
@@ -159,16 +157,6 @@ def unmeasured_on_gpu(cells: Sequence[Cell]) -> list[str]:
     waiting = {cell.backend for cell in cells if cell.verdict == "built"}
     waiting |= {cell.backend for cell in cells if cell.backend in BACKENDS and BACKENDS[cell.backend].device == "cuda"}
     return [name for name in BACKENDS if name in waiting - {cell.backend for cell in cells if cell.timing}]
-
-
-def how_to_provide(cell: Cell) -> str:
-    """The command, or the device, that an unavailable cell lacks."""
-    told = cell.facts.get("provide")
-    if isinstance(told, str):
-        return text.code(told)
-    if cell.reason and cell.reason.code in NEEDS_GPU:
-        return "a machine with an NVIDIA GPU"
-    return text.code(BACKENDS[cell.backend].provide) if cell.backend in BACKENDS else ""
 
 
 def code_meanings(cells: Sequence[Cell]) -> list[tuple[str, str]]:

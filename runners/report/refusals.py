@@ -7,13 +7,19 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from runners.backends import BACKENDS
 from runners.report.selection import Selection, backend_order
 from runners.report.text import one_line, readable
 from runners.report.workloads import place
-from runners.study.record import Cell, Stage, Verdict
+from runners.study.record import Cell, Reason, Stage, Verdict
 
-_NAMED_ERROR = re.compile(r"^\s*(?:[\w.]*(?:Error|Exception|Failure|Exit|Interrupt|Node|Warning)\b.*?:\s|"
-                          r"\[(?:E|ERROR|ONNXRuntimeError)\]|error:)")
+_NAMED_ERROR = re.compile(
+    r"^\s*(?:at [^:]+: )?"
+    r"(?:[\w.]*(?:Error|Exception|Failure|Exit|Interrupt|Node|Warning)\b.*?:\s|\[(?:E|ERROR|ONNXRuntimeError)\]|error:)"
+)
+_REMEDY = re.compile(r"\s*\(to provide it: (?P<remedy>.*)\)\s*$", re.DOTALL)
+"""How `exporters.exporter.Unavailable` ends its text."""
+
 _TRACE = "Traceback (most recent call last)"
 
 
@@ -126,16 +132,20 @@ class Absence:
     provide: str
 
 
-def absences(selections: Sequence[Selection], provide: Callable[[Cell], str]) -> list[Absence]:
+def absences(selections: Sequence[Selection]) -> list[Absence]:
     """The backends that no case of an environment could try, once each."""
-    found: dict[tuple[str, str, str], Absence] = {}
+    found: dict[str, Absence] = {}
     for selection in selections:
         for cell in selection.cells:
-            if cell.backend in selection.available:
-                continue
-            reason = cell.reason
-            line = telling_line(reason.text) if reason else ""
-            absence = Absence(cell.backend, reason.code if reason else "", line, provide(cell))
-            found.setdefault((absence.backend, absence.code, absence.reason), absence)
-    ordered = backend_order({absence.backend for absence in found.values()})
-    return sorted(found.values(), key=lambda absence: ordered.index(absence.backend))
+            if cell.backend not in found and not any(cell.backend in other.available for other in selections):
+                found[cell.backend] = _absence(cell)
+    return [found[backend] for backend in backend_order(found)]
+
+
+def _absence(cell: Cell) -> Absence:
+    reason = cell.reason or Reason(code="", text="")
+    told = _REMEDY.search(reason.text)
+    line = telling_line(_REMEDY.sub("", reason.text))
+    if told:
+        return Absence(cell.backend, reason.code, line, told["remedy"])
+    return Absence(cell.backend, reason.code, line, BACKENDS[cell.backend].provide if cell.backend in BACKENDS else "")

@@ -248,10 +248,11 @@ def _checksum(value: Any, start: int = 0) -> int:
         for item in value:
             start = _checksum(item, start)
         return start
-    if not hasattr(value, "detach"):
+    if not hasattr(value, "dtype"):
         return zlib.crc32(repr(value).encode(), start)
+    start = zlib.crc32(f"{tuple(value.shape)} {value.dtype}".encode(), start)
+    if hasattr(value, "tobytes"):
+        return zlib.crc32(value.tobytes(), start)
     import torch
 
-    tensor = value.detach().cpu().contiguous()
-    start = zlib.crc32(f"{tuple(tensor.shape)} {tensor.dtype}".encode(), start)
-    return zlib.crc32(tensor.reshape(-1).view(torch.uint8).numpy(), start)
+    return zlib.crc32(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy(), start)

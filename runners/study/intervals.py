@@ -3,7 +3,8 @@
 The ratio's interval is a circular block bootstrap of the median over rounds (Politis and Romano 1992):
 neighbouring rounds are drawn together, because what disturbs a machine outlasts a round. A bootstrap knows
 only the processes that were measured. Two processes that run the same code differ by a little, always (where
-their memory lies), so each end is moved outward by `RESOLUTION`: smaller differences are no finding.
+their memory lies), so each end is moved outward by `RESOLUTION`: smaller differences are no finding. Where
+other processes took the processors away, the share of time that they took is added to it.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ RESOLUTION = 0.02
 RESAMPLES = 2000
 
 
-def ratio_interval(ratios: Sequence[float], level: float = LEVEL, seed: int = 0) -> tuple[float, float]:
-    """Low and high end for the median of round-by-round ratios; the same numbers give the same interval."""
-    low, high = bootstrap(ratios, level, seed)
-    return low / (1 + RESOLUTION), high * (1 + RESOLUTION)
+def ratio_interval(ratios: Sequence[float], lost: float = 0.0) -> tuple[float, float]:
+    """Low and high end for the median of round-by-round ratios; `lost` is the share of the time that other
+    processes took. The same numbers give the same interval."""
+    low, high = bootstrap(ratios)
+    margin = 1 + RESOLUTION + lost
+    return low / margin, high * margin
 
 
 def bootstrap(values: Sequence[float], level: float = LEVEL, seed: int = 0) -> tuple[float, float]:

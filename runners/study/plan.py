@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from typing import Literal
@@ -11,7 +12,11 @@ import msgspec
 from models.case import Case, Noise, Variant, Workload
 from runners.backends import BACKENDS
 
-Profile = Literal["quick", "full"]
+Profile = Literal["quick", "full", "gpu"]
+"""quick: to N 100 000, in minutes on two cores. full: to N 10 M. gpu: as full, most valuable first, in a budget."""
+
+_MOST_BATCHED = 100_000
+"""The largest N that is batched unasked."""
 
 
 class BadRequest(Exception):
@@ -42,7 +47,7 @@ def plan(cases: Sequence[Case], wanted: Wanted) -> list[Round]:
     """Rounds in the order in which they are worth most: case by case, small workloads first.
 
     Unasked, a study draws inside the graph everywhere, takes its noise as an input at the smallest N, and
-    adds a batch at the smallest N (`full`: up to 100 000).
+    adds a batch at the smallest N (`full` and `gpu`: up to 100 000).
     """
     known = {variant.name for case in cases for variant in case.variants}
     for name in wanted.variants or ():
@@ -57,7 +62,7 @@ def plan(cases: Sequence[Case], wanted: Wanted) -> list[Round]:
             backends=backends,
         )
         for case in cases
-        for workload in workloads(case, wanted)
+        for workload in sorted(workloads(case, wanted), key=_rank if wanted.profile == "gpu" else lambda _: 0)
         if any(wanted.variants is None or v.name in wanted.variants for v in case.variants)
     ]
 
@@ -77,7 +82,7 @@ def workloads(case: Case, wanted: Wanted) -> list[Workload]:
     n = wanted.n or (sizes.quick if wanted.profile == "quick" else sizes.full)
     batches = wanted.batches or sizes.batches
     noises: tuple[Noise | None, ...] = (wanted.noise or ("inside", "input")) if sizes.draws else (None,)
-    most_batched = min(n) if wanted.profile == "quick" else 100_000
+    most_batched = min(n) if wanted.profile == "quick" else _MOST_BATCHED
     return [
         sizes.workload(items, batch, noise)
         for batch in batches
@@ -86,6 +91,12 @@ def workloads(case: Case, wanted: Wanted) -> list[Workload]:
         if (batch is None or wanted.n is not None or wanted.batches is not None or items <= most_batched)
         and (noise != "input" or wanted.noise is not None or (items == min(n) and batch == batches[0]))
     ]
+
+
+def _rank(workload: Workload) -> tuple[bool, float]:
+    """The articles' sizes first: drawing inside, near N 10 000, then away from it in both directions."""
+    size = (workload.n or 1) * (workload.batch or 1)
+    return workload.noise == "input", abs(math.log10(size) - 4)
 
 
 def parse_sizes(text: str) -> tuple[int, ...]:

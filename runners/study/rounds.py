@@ -29,8 +29,8 @@ is marked as waiting: it slept, or another process worked for it."""
 
 DISTURBED = 0.05
 """A ruler that waited for a processor during more than this share of its (median) block is marked disturbed:
-other processes wanted the machine. How often depends on the block's length, not only on the callable, so its
-ratio is given the whole range of the rounds for an interval."""
+other processes wanted the machine. The share depends on the block's length, not only on the callable; ratios
+are widened by it."""
 
 FEWEST_SAMPLES = 3
 """With fewer samples than this there is no interval."""
@@ -208,9 +208,7 @@ def _ratio(reference: _Seat | None, own: _Seat) -> tuple[float | None, float | N
     middle = statistics.median(ratios)
     if len(ratios) < FEWEST_SAMPLES:
         return middle, None, None
-    if max(_delay_share(own), _delay_share(reference)) > DISTURBED:
-        return middle, min(ratios), max(ratios)
-    return (middle, *ratio_interval(ratios))
+    return (middle, *ratio_interval(ratios, max(_delay_share(own), _delay_share(reference))))
 
 
 def _delay_share(seat: _Seat) -> float:
@@ -222,6 +220,8 @@ def _more(seat: _Seat, budget: Budget) -> dict[str, Any]:
     blocks = seat.blocks
     per_call = [None if block.device_ms is None else block.device_ms / block.calls for block in blocks]
     waiting = _median([_waiting_share(block) for block in blocks])
+    # Work on a stream that is not torch's current one.
+    unseen = _median([block.device_ms and 1 - block.device_ms / block.total_ms for block in blocks])
     found = {
         "device_ms": _median(per_call),
         "device_samples_ms": [value for value in per_call if value is not None] or None,
@@ -232,6 +232,7 @@ def _more(seat: _Seat, budget: Budget) -> dict[str, Any]:
         "other_processes": _largest([block.others for block in blocks]),
         "waiting_share": waiting,
         "waits": None if waiting is None else waiting > WAITING,
+        "unseen_by_events": None if unseen is None else unseen > WAITING,
     }
     return {
         "rounds": len(seat.samples),

@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -47,14 +48,16 @@ class Listener(Protocol):
 
 
 class Settings(msgspec.Struct, kw_only=True):
-    """How a study is run, apart from what it tries."""
+    """How a study is run, apart from what it tries: how many lanes build at a time, what a worker may use, how
+    long to measure, the options of backends, how many cells are traced (None: all that are timed), and when to
+    stop (`time.monotonic`)."""
 
     has_gpu: bool
     parallel: int
     limits: Limits
     budget: Budget
     options: dict[str, Any]
-    trace: bool = False
+    traces: int | None = 0
     deadline: float | None = None
 
 
@@ -69,8 +72,9 @@ class Study:
     ) -> None:
         self.environment, self.folder, self.settings, self.listener = environment, folder, settings, listener
         self.cells: dict[CellKey, Cell] = {cell.key: cell for cell in earlier}
-        self.unreached: list[CellKey] = []
+        self.unreached: list[str] = []
         self._lanes: dict[LaneKey, Lane] = {}
+        self._traced = 0
         self._missing: dict[str, Outcome] = {}
         self._bandwidth: dict[str, float] = {}
         self._began = time.monotonic()
@@ -123,7 +127,7 @@ class Study:
         if not todo:
             return
         if self._late():
-            self.unreached += [self._key(round_, *task) for task in todo]
+            self._miss(round_, todo)
             return
         eager = [(variant, "eager") for variant in round_.variants]
         self._attempt(round_, [task for task in eager if task in todo or self._is_denominator(task[0])])
@@ -140,6 +144,9 @@ class Study:
         while waiting or at_work:
             while waiting and len(at_work) < self.settings.parallel:
                 variant, name = waiting.popleft()
+                if self._late():
+                    self._miss(round_, [(variant, name)])
+                    continue
                 if name in self._missing:
                     self._conclude(round_, variant, name, self._missing[name])
                     continue
@@ -170,6 +177,12 @@ class Study:
             self._missing[name] = outcome
         self._conclude(round_, variant, name, _scrubbed(outcome, lane.directory))
 
+    def _miss(self, round_: Round, tasks: Sequence[tuple[Variant, str]]) -> None:
+        """Note what the deadline left out, in the record too."""
+        self.unreached += [f"{round_.case.name}/{v.name} {name} {round_.workload}" for v, name in tasks]
+        self.environment.flags["not_reached"] = self.unreached
+        self._save()
+
     def _conclude(self, round_: Round, variant: Variant, name: str, outcome: Outcome) -> None:
         """Record what an attempt came to; end the lane of a cell that will not be measured."""
         cell = self._cell(round_, variant, name, outcome)
@@ -199,8 +212,9 @@ class Study:
         with self._working(True):
             rulers = {key: LaneRuler(lanes[key]) for key in timed}
             denominator = self._denominator(round_, timed)
+            budget = replace(self.settings.budget, deadline=self.settings.deadline)
             outcomes = measure(
-                rulers, denominator, self.settings.budget, lambda key, count: self.listener.sampled(timed[key], count)
+                rulers, denominator, budget, lambda key, count: self.listener.sampled(timed[key], count)
             )
         for key, outcome in outcomes.items():
             cell = timed[key]
@@ -212,18 +226,31 @@ class Study:
             elif cell.timing is None:
                 cell.facts["time_error"] = str(outcome.error or "the deadline came before its first block")
                 cell.stages = {**cell.stages, "time": StageOutcome("failed", time.monotonic() - began)}
-            if self.settings.trace and outcome.timing is not None:
+        for key, cell in timed.items():
+            if cell.timing is not None and (self.settings.traces is None or self._traced < self.settings.traces):
                 self._trace(lanes[key], cell)
+            if key[1] == "eager" and self.settings.has_gpu:
+                self._capture(key, cell)
         self._save()
 
     def _trace(self, lane: Lane, cell: Cell) -> None:
         path = self.folder / "traces" / f"{name_of(cell)}.json.gz"
-        path.parent.mkdir(parents=True, exist_ok=True)
         try:
             lane.ask(Command(do="trace", path=str(path.resolve())))
             cell.facts["trace"] = str(path.relative_to(self.folder))
+            self._traced += 1
         except LaneFailed as error:
             cell.facts["trace_error"] = str(error)
+
+    def _capture(self, key: LaneKey, cell: Cell) -> None:
+        """Try a CUDA graph; a refused capture may spoil the process, so the lane ends with it."""
+        lane = self._lanes.pop(key)
+        try:
+            cell.facts.update(lane.ask(Command(do="capture")))
+        except LaneFailed as error:
+            cell.facts["cuda_graph"] = f"refused: {error}"
+        finally:
+            lane.close()
 
     def _floor(self, cell: Cell) -> float | None:
         moved = cell.facts.get("floor_bytes")

@@ -25,6 +25,7 @@ from exporters.exporter import Finding, Request, Stages, Unavailable
 from models.case import BrokenCase, Case, CaseModule, Variant, Workload, load
 from runners.backends import BACKENDS
 from runners.runner import Built, Loaded
+from runners.study import audit
 from runners.study.device import copy_bandwidth
 from runners.study.reasons import reason_of
 from runners.study.record import STAGES, Reason, Stage, StageOutcome, Verdict
@@ -66,10 +67,12 @@ class Job(msgspec.Struct, kw_only=True):
 
 class Command(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What the parent asks: to `describe` the case, `attempt` a workload, `estimate` or run a `block` of timed
-    calls, write a `trace` of it to `path`, `forget` it; to measure the copy `bandwidth` of the device in `path`,
-    or to `prepare` the runner in `path`."""
+    calls, write a `trace` of it to `path`, `capture` it in a CUDA graph, `forget` it; to measure the copy
+    `bandwidth` of the device in `path`, or to `prepare` the runner in `path`."""
 
-    do: Literal["describe", "attempt", "estimate", "block", "trace", "forget", "bandwidth", "prepare"]
+    do: Literal[
+        "describe", "attempt", "estimate", "block", "trace", "capture", "forget", "bandwidth", "prepare"
+    ]
     workload: Workload | None = None
     calls: int = 1
     path: str = ""
@@ -152,6 +155,7 @@ class Worker:
                     "estimate": self.estimate,
                     "block": lambda: self.block(command.calls),
                     "trace": lambda: self.trace(Path(command.path)),
+                    "capture": lambda: audit.capture(self._loaded(), self._pool[0]).facts(),
                     "forget": self.forget,
                     "bandwidth": lambda: copy_bandwidth(command.path),
                     "prepare": lambda: importlib.import_module(command.path).prepare(),
@@ -203,8 +207,6 @@ class Worker:
         return block
 
     def trace(self, path: Path) -> str:
-        from runners.study import audit
-
         audit.trace(self._loaded(), self._pool, path)
         return str(path)
 
@@ -322,7 +324,17 @@ class Attempt:
         verify(subject, self.case, self.variant, self.workload, request)
         call.inspect()
         request.facts["peak_memory_bytes"] = _peak_memory()
+        self._audit(call, request)
         self.call = call
+
+    def _audit(self, call: Loaded, request: Request) -> None:
+        """Host waits: forecast for eager from its operators, on the CPU; counted on CUDA for every road."""
+        if self.road.name == "eager":
+            module = self.case.build(self.variant, self.workload)
+            arguments = self.case.inputs(self.variant, self.workload)
+            request.facts.update(audit.forecast(module, arguments, self.case.case.path).facts())
+        if self.road.device == "cuda":
+            request.facts.update(audit.count(call, _copies(request.inputs)).facts())
 
     def _inputs(self, seed: int) -> tuple[Any, ...]:
         arguments = self.case.inputs(self.variant, self.workload, seed)

@@ -36,6 +36,7 @@ The following call raised this error:
   File "models/balanced_sampler.py", line 41, in forward
     if positives.numel() > quota:"""
 TOP_K = "[E] ITopKLayer node_topk: K exceeds the maximum value allowed (10000 > 3840) | In `addTopK` at <parser>"
+NO_CUDA = "CUDAExecutionProvider is not in the session (to provide it: an NVIDIA GPU)"
 UNBATCHED_MS = {1_000: 0.2, 10_000: 1.0, 100_000: 8.0}
 SPEED_UPS = {
     # per N unbatched, then batch 32
@@ -121,7 +122,7 @@ def _judged(variant: str, backend: str, workload: Workload, identifier: str, fas
 def _verdict(variant: str, backend: str, workload: Workload) -> dict[str, Any]:
     passed = {"capture": StageOutcome("ok", 0.4), "build": StageOutcome("ok", 1.8 + (workload.n or 0) / 1e5)}
     if backend == "onnxruntime_cuda":
-        return _refused("unavailable", "build", "ENV.no_device", "CUDAExecutionProvider is not in the session")
+        return _refused("unavailable", "build", "ENV.no_device", NO_CUDA)
     if backend == "tensorrt":
         return _refused("unavailable", "build", "ENV.no_package", "No module named 'tensorrt'")
     if variant == "nonzero":

@@ -59,6 +59,16 @@ def test_facts_in_words() -> None:
     ]  # fmt: skip
 
 
+def test_what_the_verification_noted_stands_among_the_facts() -> None:
+    noted = {"inputs": ["the example", "seed 1"], "elements": 4000, "statistics": [{"name": "order", "p_value": 0.2}]}
+    about = section(sample.cell(facts={"graph_nodes": 12, "verification": noted}))
+    table, tests = facts.fact_table(about), facts.statistics(about)
+    assert table is not None
+    assert tests is not None
+    assert plain(table.rows[0][2]) == "graph nodes 12; verified inputs 2; verified elements 4 000"
+    assert tests.rows[0][2:4] == ["1", "0.200 (order)"]
+
+
 def test_host_waits_show_forecast_beside_count() -> None:
     waits = [{"operator": "aten.nonzero", "where": "a.py:3"}, {"operator": "aten.item", "where": "a.py:4"}]
     table = facts.host_waits(section(sample.cell(facts={"host_waits_forecast": waits, "host_waits_counted": 3})))

@@ -155,18 +155,16 @@ def test_cuda_events_and_host_time_of_queued_work() -> None:
     assert block.device_ms == pytest.approx(1.001)
 
 
-def test_cuda_events_do_not_see_the_host_sleep_after_the_last_kernel_and_host_time_does() -> None:
+def test_cuda_a_stall_of_the_host_is_inside_the_block() -> None:
     card = FakeCuda()
 
     def call() -> None:
         card.launch("kernel", 100)
         card.host += 5000
 
-    clock = cuda_clock(card)
-    total, device = clock._timed(call, [()])
-    assert total == pytest.approx(5.001)
-    # The closing event is recorded after the sleep: the stall shows in both, the kernel's own time in neither.
-    assert device == pytest.approx(5.001)
+    block = cuda_clock(card).block(call, [()], calls=1)
+    assert block.total_ms == pytest.approx(5.001)
+    assert block.device_ms == pytest.approx(5.001)  # the closing event is queued after the stall
 
 
 def test_cuda_cold_calls_clear_the_cache_outside_the_clock() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 import subprocess
 import sys
@@ -146,15 +145,14 @@ def test_a_call_too_slow_for_the_floor_is_marked_unstable() -> None:
     assert timing.more["unstable"]
 
 
-def test_a_ruler_that_queued_for_the_processor_names_no_winner() -> None:
-    steps = itertools.cycle([0.5, 2.0, 2.0])
-    outcomes = measure(
-        {"eager": Scripted(lambda _: 1.0), "own": Scripted(lambda _: next(steps), delay_ms=1.0)}, "eager", BUDGET
-    )
-    timing = outcomes["own"].timing
+def test_time_lost_to_other_processes_widens_the_interval_by_its_share() -> None:
+    rulers = {"eager": Scripted(lambda _: 1.0), "own": Scripted(lambda _: 0.8, delay_ms=0.8)}
+    timing = measure(rulers, "eager", BUDGET)["own"].timing
     assert timing is not None
     assert timing.more["disturbed"]
-    assert (timing.ratio_low, timing.ratio_high) == (0.5, 2.0)
+    # Four calls of 0.8 ms a block, 0.8 ms of it lost: a quarter.
+    assert timing.ratio_low == pytest.approx(1.25 / (1.25 + RESOLUTION))
+    assert timing.ratio_high == pytest.approx(1.25 * (1.25 + RESOLUTION))
     assert is_tie(timing.ratio_low, timing.ratio_high)
 
 
@@ -169,6 +167,7 @@ def test_marks_of_the_blocks_arrive_beside_the_time() -> None:
     assert not worked.more["waits"]
     assert worked.more["device_ms"] == 0.5  # four calls of a millisecond a block
     assert worked.more["cold_ms"] == 3.0
+    assert worked.more["unseen_by_events"]  # two of four milliseconds
     assert worked.more["throttled"] == list(range(7))
     assert worked.more["other_processes"] == 1
 
