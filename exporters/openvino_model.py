@@ -1,8 +1,9 @@
 """OpenVINO's converter: a module, traced module, exported program or ONNX file in, compilable models out.
 
-A module has three roads to OpenVINO, and which one takes it differs from module to module. All three are
-tried, in the order of `ROADS`; the trace comes last because it freezes Python's decisions without a word.
-`facts["roads"]` holds for each road `converted`, or the first line of its refusal.
+A module has three roads to OpenVINO, and which one takes it differs from module to module. They are tried in
+the order of `ROADS`; the trace comes last because it freezes Python's decisions without a word.
+`facts["roads"]` holds for each road `converted`, or the first line of its refusal. In a process, roads beyond the
+first that works are tried once per class of modules: they cost more than that one, at every size anew.
 
 https://docs.openvino.ai/2026/openvino-workflow/model-preparation/convert-model-pytorch.html
 """
@@ -10,11 +11,11 @@ https://docs.openvino.ai/2026/openvino-workflow/model-preparation/convert-model-
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from exporters import exported_program, onnx_model, traced_module
-from exporters.exporter import Request
+from exporters.exporter import Finding, Request
 from exporters.signature import signature_of
 
 if TYPE_CHECKING:
@@ -22,17 +23,26 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 STAGE = "convert"
-ROADS = ("exported_program", "onnx", "traced")
+ROADS = {
+    "exported_program": (exported_program,),
+    "onnx": (exported_program, onnx_model),
+    "traced": (traced_module,),
+}
+
+_explored: set[tuple[type, int]] = set()
+"""Classes of modules, with their number of inputs, whose every road was tried."""
 
 
 @dataclass(frozen=True)
 class OpenVINOModel:
     """A model in memory; `flatten` makes its input tensors of a module's arguments, `restore` the module's
-    outputs of its output tensors."""
+    outputs of its output tensors. `facts` and `findings` are its road's own, and count if it is the one to run."""
 
     model: openvino.Model
     flatten: Callable[[Sequence[Any]], list[Tensor]]
     restore: Callable[[list[Tensor]], Any]
+    facts: dict[str, Any] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
 
 
 class NoRoad(Exception):
@@ -47,15 +57,11 @@ class NoRoad(Exception):
 def export(source: Any, request: Request) -> dict[str, OpenVINOModel]:
     """Models by road. A module tries every road; the artifact of another exporter has one and raises its error."""
     import torch
-    from torch.export import ExportedProgram
+    from torch import nn
 
-    if isinstance(source, ExportedProgram):
-        return {"exported_program": _of_program(source, request)}
-    if isinstance(source, torch.jit.ScriptModule):
-        return {"traced": _of_trace(source, request)}
-    if isinstance(source, onnx_model.OnnxModel):
-        return {"onnx": _of_onnx(source)}
-    return _try_roads(source, request)
+    if isinstance(source, nn.Module) and not isinstance(source, torch.jit.ScriptModule):
+        return _try_roads(source, request)
+    return _convert(source, request)
 
 
 def first_line(error: Exception) -> str:
@@ -67,37 +73,38 @@ def first_line(error: Exception) -> str:
 def _try_roads(module: nn.Module, request: Request) -> dict[str, OpenVINOModel]:
     models: dict[str, OpenVINOModel] = {}
     failures: dict[str, Exception] = {}
-
-    def attempt(road: str, step: Callable[[], Any]) -> Any:
+    question = (type(module), len(request.inputs))
+    for road, exporters in ROADS.items():
+        if models and question in _explored:
+            break
+        own = replace(request, facts={}, findings=[])
         try:
-            return step()
+            artifact: Any = module
+            for exporter in exporters:
+                request.stages.enter(exporter.STAGE)
+                artifact = exporter.export(artifact, own)
+            request.stages.enter(STAGE)
+            models[road] = replace(_convert(artifact, own)[road], facts=own.facts, findings=own.findings)
         except Exception as error:  # a road may refuse with any error: it costs that road alone
             failures[road] = error
-            return None
-
-    def enter(exporter: Any, source: Any) -> Any:
-        request.stages.enter(exporter.STAGE)
-        return exporter.export(source, request)
-
-    program = attempt("exported_program", lambda: enter(exported_program, module))
-    if program is None:
-        failures["onnx"] = failures["exported_program"]  # it starts from the same program
-    else:
-        request.stages.enter(STAGE)
-        models["exported_program"] = attempt("exported_program", lambda: _of_program(program, request))
-        models["onnx"] = attempt("onnx", lambda: _of_onnx(enter(onnx_model, program)))
-    traced = attempt("traced", lambda: enter(traced_module, module))
-    if traced is not None:
-        request.stages.enter(STAGE)
-        models["traced"] = attempt("traced", lambda: _of_trace(traced, request))
-
-    models = {road: model for road, model in models.items() if model is not None}
-    request.facts["roads"] = {
-        road: "converted" if road in models else first_line(failures[road]) for road in ROADS
+    _explored.add(question)
+    request.facts["roads"] = {road: "converted" for road in models} | {
+        road: first_line(error) for road, error in failures.items()
     }
     if not models:
         raise NoRoad(failures) from failures["exported_program"]
     return models
+
+
+def _convert(artifact: Any, request: Request) -> dict[str, OpenVINOModel]:
+    import torch
+    from torch.export import ExportedProgram
+
+    if isinstance(artifact, ExportedProgram):
+        return {"exported_program": _of_program(artifact, request)}
+    if isinstance(artifact, torch.jit.ScriptModule):
+        return {"traced": _of_trace(artifact, request)}
+    return {"onnx": _of_onnx(artifact)}
 
 
 def _of_program(program: Any, request: Request) -> OpenVINOModel:

@@ -21,9 +21,15 @@ Sources: Detectron2, `detectron2/modeling/sampling.py`; torchvision,
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
 import torch
 from torch import Tensor, nn
 
+from models import draw_statistics
 from models.case import Fault, Workload
 
 CASE = {
@@ -38,6 +44,8 @@ CASE = {
     "random": True,
     "distinct": True,
 }
+
+_LEAST_DRAWS, _MOST_DRAWS = 12, 2_000
 
 _TOO_FEW = "fewer than K items have a label in {0, 1}: nothing to fill the sample with"
 
@@ -230,6 +238,62 @@ def faults(arguments: tuple[Tensor, ...], outputs: tuple[Tensor, Tensor], worklo
         found.append(Fault("VALUE.quota", f"{(taken == 1).sum(-1).tolist()} positives were sampled where the "
                            f"quota is {quota.tolist()}"))
     return found
+
+
+def statistics(
+    call: Callable[..., Any], reference: Callable[..., Any] | None, workload: Workload, device: str, seconds: float
+) -> tuple[list[Fault], dict[str, Any]]:
+    """Whether many draws of `call` (noise inside) keep the contract: every member of a class as likely, order
+    uniform, draws independent; at 50 % and at 90 % positives, in about `seconds` of calls each.
+
+    With a `reference`, the same variant in eager, the draws are held against its draws instead. The rows of
+    a batch have the same labels, so that each is a draw of the same kind and none may repeat another.
+    """
+    faults: list[Fault] = []
+    facts: dict[str, Any] = {"false_alarm": draw_statistics.FALSE_ALARM}
+    for positives in (0.5, 0.9):
+        features, labels = inputs(msgspec.structs.replace(workload, positives=positives), 0)
+        if workload.batch:
+            labels = labels[:1].expand_as(labels).contiguous()
+        arguments = (features.to(device), labels.to(device))
+        broken, draws = _draw(call, arguments, workload, seconds)
+        layout = _layout(labels.reshape(-1, labels.shape[-1])[0], workload)
+        found, seen = broken, {}
+        if not broken:
+            others = None if reference is None else _draw(reference, arguments, workload, seconds)[1]
+            found, seen = draw_statistics.sampling_faults(draws, layout, others)
+        name = f"{positives:.0%} positives".replace("%", " %")
+        facts[name] = seen
+        faults += [Fault(fault.code, f"at {name}: {fault.text}") for fault in found]
+    return faults, facts
+
+
+def _draw(
+    call: Callable[..., Any], arguments: tuple[Tensor, Tensor], workload: Workload, seconds: float
+) -> tuple[list[Fault], Any]:
+    """Drawn positions `[draws, K]` int64 of as many calls as fit into `seconds`, at least `_LEAST_DRAWS` draws
+    unless that takes ten times as long; and the faults of the first call, instead."""
+    drawn: list[Tensor] = []
+    began = time.perf_counter()
+    rows_a_call = workload.batch or 1
+    while (elapsed := time.perf_counter() - began) < seconds or (
+        len(drawn) * rows_a_call < _LEAST_DRAWS and elapsed < 10 * seconds
+    ):
+        rows, taken = call(*arguments)
+        if not drawn and (broken := faults(arguments, (rows, taken), workload)):
+            return broken, None
+        drawn.append(sampled_positions(rows).cpu())
+        if len(drawn) * rows_a_call >= _MOST_DRAWS:
+            break
+    return [], torch.stack(drawn).reshape(-1, drawn[0].shape[-1]).numpy()
+
+
+def _layout(labels: Tensor, workload: Workload) -> draw_statistics.Layout:
+    """Labels `[N]` as classes, and the quota of positives."""
+    assert workload.k is not None
+    positives, negatives, half = int((labels == 1).sum()), int((labels == 0).sum()), workload.k // 2
+    ones = workload.k - negatives if negatives < half else min(positives, half)
+    return draw_statistics.Layout(labels.long().cpu().numpy(), workload.k, ones)
 
 
 def floor_bytes(workload: Workload) -> int:

@@ -161,13 +161,13 @@ def _callable(
 
     place = (device.type, device.index or 0)
     element_types = {getattr(torch, name): number for name, number in ELEMENT_TYPES.items() if hasattr(torch, name)}
-    options = None
+    run_options = None
     if stream is not None:
-        options = onnxruntime.RunOptions()
+        run_options = onnxruntime.RunOptions()
         # a call returns when its work is queued
-        options.add_run_config_entry("disable_synchronize_execution_providers", "1")
+        run_options.add_run_config_entry("disable_synchronize_execution_providers", "1")
         # no CUDA graph; unset, the Python layer looks it up in vain, which takes tens of microseconds a call
-        options.add_run_config_entry("gpu_graph_id", "-1")
+        run_options.add_run_config_entry("gpu_graph_id", "-1")
 
     def call(*arguments: Any) -> Any:
         inputs = model.flatten(arguments, str(device))
@@ -181,7 +181,7 @@ def _callable(
         if stream is None:
             session.run_with_iobinding(binding)
         else:
-            _run_fenced(session, binding, options, stream)
+            _run_fenced(session, binding, run_options, stream)
         values = binding.get_outputs_as_ortvaluevector()
         outputs = {}
         for index, name in enumerate(model.outputs):  # iterating over the vector ends in a slow C++ exception
@@ -194,17 +194,17 @@ def _callable(
     return call
 
 
-def _run_fenced(session: Any, binding: Any, options: Any, stream: torch.cuda.Stream) -> None:
+def _run_fenced(session: Any, binding: Any, run_options: Any, stream: torch.cuda.Stream) -> None:
     """The session's stream waits for torch's current one, and that one for the session's; there is nothing
     to wait for when they are the same."""
     import torch
 
     current = torch.cuda.current_stream(stream.device)
     if current == stream:
-        session.run_with_iobinding(binding, options)
+        session.run_with_iobinding(binding, run_options)
     else:
         stream.wait_stream(current)
-        session.run_with_iobinding(binding, options)
+        session.run_with_iobinding(binding, run_options)
         current.wait_stream(stream)
 
 

@@ -46,7 +46,8 @@ def load(source: dict[str, OpenVINOModel], request: Request) -> Engine:
             failures[road] = error
             request.facts.setdefault("roads", {})[road] = first_line(error)
         else:
-            request.facts["road"] = road
+            request.facts |= {"road": road, **model.facts}
+            request.findings += model.findings
             return engine
     if len(failures) == 1:
         raise next(iter(failures.values()))

@@ -50,12 +50,12 @@ class _Refusals(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__(logging.DEBUG)
-        self.texts: list[str] = []
+        self.texts: dict[str, int] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
         message = record.getMessage()
         if message.startswith(("Failed in OpenVINO execution", "OpenVINO execution failed")):
-            self.texts.append(message)
+            self.texts[message] = self.texts.get(message, 0) + 1
 
 
 def _report(request: Request, graphs: list[Any], refusals: _Refusals) -> None:
@@ -72,7 +72,7 @@ def _report(request: Request, graphs: list[Any], refusals: _Refusals) -> None:
                 else:
                     taken += len(inner)
     total = taken + sum(left.values())
-    request.facts |= {"operators_delegated": taken, "operators_left": dict(left), "refusals": refusals.texts}
+    request.facts |= {"operators_delegated": taken, "operators_left": dict(left), "refusals": sum(refusals.texts.values())}
     if left or refusals.texts or not graphs:
         names = ", ".join(f"{count} × {name}" for name, count in left.items())
         text = f"{sum(left.values())} of {total} operators ran outside OpenVINO: {names or 'a whole graph'}"

@@ -55,8 +55,10 @@ def load(source: nn.Module, request: Request) -> Engine:
     weights, function = torchax.extract_jax(source)
 
     def drawing(form: _Form, key: Any, weights: Any, arrays: list[Any]) -> Any:
-        # The default device is where a draw or a range that names no device is made.
-        with environment.override_property(prng=key), torch.device("jax", 0):
+        # The default device is where a draw or a range that names no device is made. A module that asks whether
+        # it is being compiled is: torchax does not say so.
+        compiling = mock.patch.object(torch.compiler, "is_compiling", lambda: True)
+        with environment.override_property(prng=key), torch.device("jax", 0), compiling:
             outputs, form = _Form.of(function(weights, form.filled(arrays)), jax.Array)
             # A Partial's arguments are traced, its function is kept with what was compiled.
             return jax.tree_util.Partial(form.filled, outputs), environment.prng_key

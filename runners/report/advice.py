@@ -103,7 +103,7 @@ def _typical_times(candidates: dict[str, list[Cell]]) -> dict[str, float]:
 
 def _change(selection: Selection, variant: str | None, backend: str) -> str:
     if variant is None:
-        return "no sound variant is taken: run this part in eager"
+        return "no sound variant that was tried is taken: run this part in eager"
     cells = [cell for cell in selection.of(variant, backend) if cell.verdict != "unavailable"]
     taken = [cell for cell in cells if cell.verdict in TAKEN]
     refused = [cell.workload for cell in cells if cell.verdict not in TAKEN]

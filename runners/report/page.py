@@ -94,10 +94,9 @@ def _template() -> jinja2.Template:
         "code": text.code,
         "prose": text.prose,
         "fence": text.fence,
-        "multiple": text.multiple,
-        "milliseconds": text.milliseconds,
+        "path": text.url,
     }
-    environment.globals |= {"link": text.link, "counted": text.counted, "symbols": verdicts.SYMBOLS}
+    environment.globals |= {"link": text.link, "symbols": verdicts.SYMBOLS}
     return environment.get_template("compat.md.j2")
 
 

@@ -58,7 +58,12 @@ def fence(text: str, limit: int = 20_000) -> str:
 
 def link(label: str, path: str) -> str:
     """A Markdown link to a relative path; `label` is Markdown already."""
-    return f"[{label}]({quote(path, safe='/._-~')})"
+    return f"[{label}]({url(path)})"
+
+
+def url(path: str) -> str:
+    """A relative path as a link's target."""
+    return quote(path, safe="/._-~")
 
 
 def count(number: float) -> str:

@@ -12,7 +12,7 @@ from runners.report.advice import tied
 from runners.report.selection import REFERENCE, Selection
 from runners.report.text import count, milliseconds, multiple, prose, seconds, significant, size
 from runners.report.workloads import label, varying
-from runners.study.record import Cell, Stage, Timing
+from runners.study.record import FAITHFUL, Cell, Stage, Timing
 
 PREPARATION: tuple[Stage, ...] = ("capture", "convert", "build")
 MEASURED_BESIDE = {
@@ -70,8 +70,8 @@ def overview(selection: Selection) -> Table | None:
         return None
     columns = ["backend", "variant", *(label(workload, varying(workloads)) for workload in workloads)]
     rows = []
-    for backend, variant, cells in _timed(selection):
-        by_workload = {cell.workload: cell for cell in cells}
+    for backend, variant, _ in _timed(selection):
+        by_workload = {cell.workload: cell for cell in selection.of(variant, backend)}
         entries = [_glance(by_workload.get(workload)) for workload in workloads]
         rows.append([f"`{backend}`", selection.name(variant), *entries])
     return Table(columns, rows)
@@ -79,7 +79,7 @@ def overview(selection: Selection) -> Table | None:
 
 def _glance(cell: Cell | None) -> str:
     if cell is None or cell.timing is None:
-        return ""
+        return "not timed" if cell and cell.verdict in FAITHFUL else ""
     ratio = _short_speed_up(cell)
     return milliseconds(cell.timing.median_ms) + (f"<br>{ratio}" if ratio else "")
 
@@ -161,7 +161,7 @@ def stage_seconds(selection: Selection) -> Table | None:
                 spans = [_span([_stage_time(cell, stage) for cell in cells]) for stage in PREPARATION]
                 spans += [_span([_later(cell, name) for cell in cells]) for name in LATER]
                 spans.append(_span([cell.timing.median_ms / 1e3 if cell.timing else None for cell in cells]))
-                rows.append([f"`{backend}`", selection.name(variant), *spans])
+                rows += [[f"`{backend}`", selection.name(variant), *spans]] if any(spans) else []
     headings = ["backend", "variant", *PREPARATION, *(name.replace("_", " ") for name in LATER), "steady call"]
     kept = [index for index in range(len(headings)) if index < 2 or any(row[index] for row in rows)]
     if len(kept) == 2:

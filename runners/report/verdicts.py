@@ -154,6 +154,10 @@ class Rate:
     counted: int
     unavailable: int
 
+    def of(self, number: int) -> str:
+        """'3 of 7', the denominator never left out."""
+        return f"{number} of {self.backends}" if self.backends else "not tried"
+
 
 def rate(selection: Selection, variant: str) -> Rate:
     """The rate of one variant over the backends of a selection, eager left out."""

@@ -71,4 +71,4 @@ def test_when_nothing_sound_is_taken_it_says_so() -> None:
     (section,) = selections([Record(environments=[sample.environment()], cells=cells)])
     (row,) = advice(section)
     assert row.variant is None
-    assert row.change == "no sound variant is taken: run this part in eager"
+    assert row.change == "no sound variant that was tried is taken: run this part in eager"
