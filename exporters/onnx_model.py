@@ -88,7 +88,7 @@ def export(source: ExportedProgram, request: Request) -> OnnxModel:
     graph = program.model.graph
     request.facts |= {
         "opset": program.model.opset_imports.get(""),
-        "onnx_nodes": sum(1 for _ in graph.all_nodes()),
+        "onnx_nodes": len(graph),
         "artifact_bytes": sum(part.stat().st_size for part in request.directory.glob("model.onnx*")),
         "input_dtypes": {value.name: str(value.dtype) for value in graph.inputs},
         "output_dtypes": {value.name: str(value.dtype) for value in graph.outputs},
@@ -100,10 +100,11 @@ def export(source: ExportedProgram, request: Request) -> OnnxModel:
 def _random_nodes(model: Any) -> int:
     """Random nodes that an output depends on, those inside functions and branches included."""
     from onnx_ir.passes.common import RemoveUnusedNodesPass
+    from onnx_ir.traversal import RecursiveGraphIterator
 
     RemoveUnusedNodesPass()(model)
     graphs = [model.graph, *model.functions.values()]
-    return sum(node.op_type in RANDOM_OPERATORS for graph in graphs for node in graph.all_nodes())
+    return sum(node.op_type in RANDOM_OPERATORS for graph in graphs for node in RecursiveGraphIterator(graph))
 
 
 def _mapped(source: ExportedProgram, graph: Any, path: Path) -> OnnxModel:

@@ -9,7 +9,8 @@ Contract, for every variant:
 - features `[N, D]` or `[B, N, D]`, floating; labels `[N]` or `[B, N]`, integer or bool; outputs are rows
   `[K, D]` or `[B, K, D]` in the dtype of the features and their labels `[K]` or `[B, K]` in the dtype of
   the labels;
-- each class gives min(its count, K // 2) items; what is then short comes from the other class;
+- positives get min(their count, K // 2) slots and negatives min(theirs, the rest of K); what is then short comes
+  from the other class;
 - K distinct items, each member of a class equally likely, in uniformly random order;
 - labels outside {0, 1} are never sampled;
 - at least K items must be eligible. With fewer, eager raises a RuntimeError; a compiled static graph
@@ -77,8 +78,8 @@ class Nonzero(nn.Module):
         positives = torch.nonzero(labels == 1).squeeze(1)
         negatives = torch.nonzero(labels == 0).squeeze(1)
         positive_quota = min(positives.numel(), self.k // 2)
-        negative_quota = min(negatives.numel(), self.k // 2)
-        if negative_quota < self.k // 2:
+        negative_quota = min(negatives.numel(), self.k - self.k // 2)
+        if negative_quota < self.k - self.k // 2:
             positive_quota = self.k - negative_quota
         else:
             negative_quota = self.k - positive_quota
@@ -125,7 +126,7 @@ class TopK(nn.Module):
         negative_count = negative.sum(-1, keepdim=True)
         half = self.k // 2
         positive_quota = torch.where(
-            negative_count < half, self.k - negative_count, positive_count.clamp(max=half)
+            negative_count < self.k - half, self.k - negative_count, positive_count.clamp(max=half)
         )
         negative_quota = self.k - positive_quota
         slot = torch.arange(self.k, device=labels.device)
@@ -233,7 +234,7 @@ def faults(arguments: tuple[Tensor, ...], outputs: tuple[Tensor, Tensor], worklo
         found.append(Fault("VALUE.ineligible", f"{foreign} items with a label outside {{0, 1}} were sampled"))
     half = workload.k // 2
     positives, negatives = (labels == 1).sum(-1), (labels == 0).sum(-1)
-    quota = torch.where(negatives < half, workload.k - negatives, positives.clamp(max=half))
+    quota = torch.where(negatives < workload.k - half, workload.k - negatives, positives.clamp(max=half))
     if not torch.equal((taken == 1).sum(-1), quota):
         found.append(Fault("VALUE.quota", f"{(taken == 1).sum(-1).tolist()} positives were sampled where the "
                            f"quota is {quota.tolist()}"))
@@ -272,12 +273,12 @@ def _draw(
     call: Callable[..., Any], arguments: tuple[Tensor, Tensor], workload: Workload, seconds: float
 ) -> tuple[list[Fault], Any]:
     """Drawn positions `[draws, K]` int64 of as many calls as fit into `seconds`, at least `_LEAST_DRAWS` draws
-    unless that takes ten times as long; and the faults of the first call, instead."""
+    unless that takes twenty times as long; and the faults of the first call, instead."""
     drawn: list[Tensor] = []
     began = time.perf_counter()
     rows_a_call = workload.batch or 1
     while (elapsed := time.perf_counter() - began) < seconds or (
-        len(drawn) * rows_a_call < _LEAST_DRAWS and elapsed < 10 * seconds
+        len(drawn) * rows_a_call < _LEAST_DRAWS and elapsed < 20 * seconds
     ):
         rows, taken = call(*arguments)
         if not drawn and (broken := faults(arguments, (rows, taken), workload)):
@@ -292,7 +293,7 @@ def _layout(labels: Tensor, workload: Workload) -> draw_statistics.Layout:
     """Labels `[N]` as classes, and the quota of positives."""
     assert workload.k is not None
     positives, negatives, half = int((labels == 1).sum()), int((labels == 0).sum()), workload.k // 2
-    ones = workload.k - negatives if negatives < half else min(positives, half)
+    ones = workload.k - negatives if negatives < workload.k - half else min(positives, half)
     return draw_statistics.Layout(labels.long().cpu().numpy(), workload.k, ones)
 
 

@@ -19,6 +19,7 @@ from rich.console import Console
 
 from models import case as cases
 from models.case import BrokenCase, Case
+from runners.report import SameEnvironment, write_report
 from runners.study import environment as environments
 from runners.study import plan as plans
 from runners.study import record as records
@@ -89,7 +90,7 @@ def main(
             minutes = GPU_MINUTES
         traces = None if trace else 3 if profile == "gpu" else 0
         run(rounds, profile, output, resume, {"sm": sm}, traces, minutes)
-    except (BadRequest, records.DamagedRecord) as error:
+    except (BadRequest, records.DamagedRecord, SameEnvironment) as error:
         _fail(str(error))
     except OSError as error:
         _fail(f"cannot write to {output}: {error.strerror or error}; what was recorded before is whole")
@@ -145,8 +146,6 @@ def run(
     minutes: float | None,
 ) -> None:
     """Run the plan into `output/<environment>/` and write the report; `traces` cells are traced, None for all."""
-    from runners.report import write_report
-
     has_gpu = gpu_facts() is not None
     environment = environments.detect({"sm": options["sm"]})
     folder = output / environment.id

@@ -99,6 +99,8 @@ def load(source: OnnxModel, request: Request) -> Engine:
     def inspect() -> None:
         profiled = _open(str(source.path), provider, device, stream, request.directory / "profile")
         _callable(profiled, source, device, stream)(*request.inputs)
+        if stream is not None:
+            stream.synchronize()
         _count(Path(profiled.end_profiling()), provider, request)
 
     return Engine(call, inspect)
@@ -160,7 +162,7 @@ def _callable(
     from torch.utils.dlpack import from_dlpack
 
     place = (device.type, device.index or 0)
-    element_types = {getattr(torch, name): number for name, number in ELEMENT_TYPES.items() if hasattr(torch, name)}
+    element_types = {getattr(torch, name): number for name, number in ELEMENT_TYPES.items()}
     run_options = None
     if stream is not None:
         run_options = onnxruntime.RunOptions()

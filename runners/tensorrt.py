@@ -56,8 +56,8 @@ def load(source: TensorrtEngine, request: Request) -> Engine:
     here = capability_here()
     if here is None or source.sm not in (None, here):
         device = "has no CUDA device" if here is None else f"has SM {here}"
-        raise Built(f"an engine of {source.path.stat().st_size} bytes was built for SM {source.sm}; "
-                    f"this machine {device}")
+        size = source.path.stat().st_size
+        raise Built(f"an engine of {size} bytes was built for SM {source.sm}; this machine {device}")
     trt = importlib.import_module(source.module)
     log = logger(trt)
     log.lines.clear()
@@ -83,7 +83,7 @@ def _callable(
     inputs = [name for name in names if engine.get_tensor_mode(name) == trt.TensorIOMode.INPUT]
     outputs = [name for name in names if engine.get_tensor_mode(name) == trt.TensorIOMode.OUTPUT]
     dtypes = {name: getattr(torch, _TORCH_NAMES[engine.get_tensor_dtype(name).name]) for name in names}
-    on_host = {name for name in inputs if engine.get_tensor_location(name) == trt.TensorLocation.HOST}
+    on_host = {name for name in names if engine.get_tensor_location(name) == trt.TensorLocation.HOST}
     spare = torch.empty(1, device=request.device)
 
     def address(tensor: Tensor) -> int:
@@ -135,13 +135,16 @@ def _callable(
                 allocator = results[name] = Allocator()
                 check(context.set_output_allocator(name, allocator), f"an allocator for {name}")
             else:
-                result = results[name] = torch.empty(shape, dtype=dtypes[name], device=request.device)
+                place = "cpu" if name in on_host else request.device
+                result = results[name] = torch.empty(shape, dtype=dtypes[name], device=place)
                 check(context.set_tensor_address(name, address(result)), f"the address of {name}")
-        stream = torch.cuda.current_stream(torch.device(request.device)).cuda_stream
-        check(context.execute_async_v3(stream), "to run")
+        stream = torch.cuda.current_stream(torch.device(request.device))
+        check(context.execute_async_v3(stream.cuda_stream), "to run")
+        if not on_host.isdisjoint(outputs):  # sizes that the engine computes on the host
+            stream.synchronize()
         return source.model.restore(
             {
-                name: value.tensor(dtypes[name]) if isinstance(value, Allocator) else value
+                name: value.tensor(dtypes[name]) if isinstance(value, Allocator) else value.to(request.device)
                 for name, value in results.items()
             }
         )

@@ -36,10 +36,10 @@ CARDS = (
 )
 
 LAUNCH_MS = 0.005
-"""What one kernel launch costs the host: about 5 µs from eager PyTorch, whatever the card."""
+"""What one kernel launch is assumed to cost the host, whatever the card."""
 
 WAIT_MS = 0.02
-"""What one wait of the host for the device costs: a copy of a few bytes and a synchronisation."""
+"""What one wait of the host is assumed to cost: a copy of a few bytes and a synchronisation."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def forecast(selections: Sequence[Selection]) -> Forecast | None:
         return None
     words = (
         f"**Not measured.** Bytes that must move over the card's stated bandwidth, plus {milliseconds(LAUNCH_MS)} a "
-        f"kernel launch and {milliseconds(WAIT_MS)} a host wait: a lower estimate for work that reads its inputs once. "
+        f"kernel launch and {milliseconds(WAIT_MS)} a host wait. The last two are assumed, alike for every card. "
         f"Where a record of such a card has the time, it stands below the forecast with the error."
     )
     return Forecast(words, CARDS, Table(["case", "backend", "variant", "workload", *(card.name for card in CARDS)],

@@ -17,9 +17,7 @@ from runners.report.selection import MARK, Selection, environments, marks, selec
 from runners.study.record import Cell, Environment, Record, write_aside
 
 
-def write_report(
-    records: Sequence[Record], output: Path, folders: Mapping[str, Path] | None = None
-) -> Path:
+def write_report(records: Sequence[Record], output: Path, folders: Mapping[str, Path] | None = None) -> Path:
     """Write `output/compat.md` and the pictures beside it, and return the page's path.
 
     `folders` says where an environment's own files (repro scripts, traces) lie when that is not
@@ -28,7 +26,7 @@ def write_report(
     output = Path(output)
     links = Links(output, folders or {})
     sections = selections(records)
-    pictures = {id(section): draw(section, output) for section in sections}
+    pictures = {(section.environment.id, section.case): draw(section, output) for section in sections}
     page = output / "compat.md"
     write_aside(render(records, sections, links, pictures).encode(), page)
     return page
@@ -61,7 +59,7 @@ def render(
     records: Sequence[Record],
     sections: Sequence[Selection],
     links: Links,
-    pictures: Mapping[int, Sequence[Picture]],
+    pictures: Mapping[tuple[str, str], Sequence[Picture]],
 ) -> str:
     """The page as text."""
     cells = [cell for record in records for cell in record.cells]
@@ -104,14 +102,14 @@ def _environment(
     environment: Environment,
     sections: Sequence[Selection],
     links: Links,
-    pictures: Mapping[int, Sequence[Picture]],
+    pictures: Mapping[tuple[str, str], Sequence[Picture]],
 ) -> dict[str, Any]:
     mine = [section for section in sections if section.environment.id == environment.id]
     return {
         "about": environment,
         "headline": glance.headline(mine),
         "absences": refusals.absences(mine),
-        "cases": [_case(section, links, pictures[id(section)]) for section in mine],
+        "cases": [_case(section, links, pictures[environment.id, section.case]) for section in mine],
     }
 
 

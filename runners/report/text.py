@@ -14,7 +14,7 @@ SPACE = "\u00a0"
 """Joins the parts of one number or of a number and its unit, so that a narrow column cannot split them."""
 
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u2028\u2029]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u2028\u2029\ud800-\udfff]")
 _SPECIAL = re.compile(r"[&<>|`*_\[\]\\~$]")
 
 

@@ -309,10 +309,13 @@ class Attempt:
         call = self._runner.load(source, request)
         if self._exporters:
             request.facts["load_seconds"] = round(time.perf_counter() - began, 6)
+        arguments = _copies(request.inputs)
         self.stages.enter("run")
-        call(*_copies(request.inputs))
+        began = time.perf_counter()
+        call(*arguments)
         if self.road.device == "cuda":
             torch.cuda.synchronize()
+        request.facts["first_call_seconds"] = round(time.perf_counter() - began, 6)
         self.stages.enter("verify")
         subject = Subject(
             call=call,

@@ -102,7 +102,7 @@ def test_a_random_node_that_was_folded_is_wrong(tmp_path, monkeypatch):
 
     def fold(program):
         for node in list(program.model.graph):
-            if node.op_type == "RandomUniform" or node.op_type == "RandomUniformLike":
+            if node.op_type in ("RandomUniform", "RandomUniformLike"):
                 constant = onnx_ir.node("Constant", [], {"value": onnx_ir.tensor([0.5, 0.5, 0.5])})
                 program.model.graph.insert_before(node, constant)
                 node.outputs[0].replace_all_uses_with(constant.outputs[0])

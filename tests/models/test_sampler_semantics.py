@@ -112,7 +112,6 @@ def test_our_quotas(
     assert (len(found[0]), len(found[1])) == ours
 
 
-@pytest.mark.xfail(strict=True, raises=RuntimeError, reason="K odd and K // 2 negatives: the half is not filled up")
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize(("positives", "negatives", "k", "library", "ours"), ODD)
 def test_our_quotas_at_odd_k(

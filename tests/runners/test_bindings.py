@@ -33,7 +33,8 @@ Binding.method = Overloaded()
 
 
 @pytest.mark.parametrize(
-    "call", ["thing.method()", "thing.method(1)", "thing.method('a', (1,))", "thing.method(name='a', shape=())", "thing.size"]
+    "call",
+    ["thing.method()", "thing.method(1)", "thing.method('a', (1,))", "thing.method(name='a', shape=())", "thing.size"],
 )
 def test_a_right_use_passes(tmp_path, call):
     assert bindings.misuses(source(tmp_path, call), {"thing": Binding})[1] == []

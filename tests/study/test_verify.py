@@ -1,0 +1,232 @@
+"""Verification: every bad backend lands in its code, and nothing faithful raises an alarm."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import models
+from exporters.exporter import Request
+from models.case import CaseModule, Workload, load
+from runners.study.verify import Broke, Subject, verify
+from tests.study import bad_backends as bad
+
+CASES = Path(__file__).parent / "cases"
+SAMPLER = Path(models.__file__).parent / "balanced_sampler.py"
+
+Make = Callable[[nn.Module], Callable[..., Any]]
+
+
+def judged(
+    path: Path, name: str, make: Make = bad.faithful, workload: Workload | None = None, **about: Any
+) -> Request:
+    """The request after verification of a backend made from the variant's module."""
+    case = load(path)
+    variant, workload = case.case.variant(name), workload or Workload()
+    module = case.build(variant, workload)
+    request = Request(inputs=case.inputs(variant, workload), device="cpu", directory=path.parent)
+    about.setdefault("reload", None)
+    if about["reload"]:
+        about["reload"] = lambda: make(module)
+    verify(Subject(make(module), module, **about), case, variant, workload, request)
+    json.dumps(request.facts)
+    return request
+
+
+def codes(request: Request) -> list[tuple[str, str]]:
+    return [(finding.verdict, finding.code) for finding in request.findings]
+
+
+def sampler(noise: str, batch: int | None, n: int = 200) -> Workload:
+    return Workload(
+        n=n, k=n // 10, batch=batch, dim=6, dtype="float32", label_dtype="int64", positives=0.5,
+        noise=noise, seed=0,  # type: ignore[arg-type]
+    )
+
+
+def variants() -> list[tuple[str, str]]:
+    found = []
+    for path in sorted(CASES.glob("*.py")):
+        module: CaseModule = load(path)
+        found += [(path.name, variant.name) for variant in module.case.variants]
+    return found
+
+
+FLAWED_IN_EAGER = {("distinct.py", "With"): "RNG.repeats", ("distinct.py", "Frozen"): "RNG.frozen"}
+
+
+@pytest.mark.parametrize(("file", "name"), variants())
+def test_eager_keeps_its_own_contract(file: str, name: str) -> None:
+    request = judged(CASES / file, name, is_eager=True, other_shapes=True)
+    flaw = FLAWED_IN_EAGER.get((file, name))
+    assert codes(request) == ([("wrong", flaw)] if flaw else [])
+
+
+@pytest.mark.parametrize("make", [bad.faithful, bad.flat])
+@pytest.mark.parametrize(("file", "name"), variants())
+def test_a_faithful_backend_raises_no_alarm(file: str, name: str, make: Make) -> None:
+    assert codes(judged(CASES / file, name, make, other_shapes=True, reload=True)) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "make", "code"),
+    [
+        ("plain.py", "Floats", bad.wrong_values, "VALUE.mismatch"),
+        ("plain.py", "Moved", bad.wrong_values, "VALUE.mismatch"),
+        ("plain.py", "Integers", bad.wrong_values, "VALUE.mismatch"),
+        ("plain.py", "Floats", bad.wrong_shape, "SHAPE.mismatch"),
+        ("plain.py", "Floats", bad.wrong_dtype, "DTYPE.mismatch"),
+        ("plain.py", "Integers", bad.wrong_dtype, "DTYPE.mismatch"),
+        ("plain.py", "Integers", bad.missing_output, "STRUCTURE.mismatch"),
+        ("plain.py", "Floats", bad.changed_input, "INPUT.changed"),
+        ("plain.py", "Floats", bad.poisoned_constant, "ALIAS.constant"),
+        ("plain.py", "Integers", bad.poisoned_constant, "ALIAS.constant"),
+        ("writes.py", "Writes", bad.changed_input, "INPUT.changed"),
+        ("varying.py", "Doubled", bad.silently_specialised, "SHAPE.mismatch"),
+        ("drawn.py", "Noisy", bad.frozen_draw, "RNG.frozen"),
+        ("drawn.py", "Shuffle", bad.frozen_draw, "RNG.frozen"),
+        ("drawn.py", "SomeOf", bad.frozen_draw, "RNG.frozen"),
+        ("drawn.py", "Noisy", bad.cycling_draw, "RNG.repeats"),
+        ("distinct.py", "Without", bad.frozen_draw, "RNG.frozen"),
+        ("distinct.py", "Without", bad.replaced(lambda w: torch.multinomial(w, 4, replacement=True)), "RNG.repeats"),
+        ("drawn.py", "Rows", bad.replaced(lambda x: x[torch.randint(8, (8,))]), "RNG.distribution"),
+        ("drawn.py", "Rows", bad.replaced(lambda x: x.roll(int(torch.randint(8, ())))), "RNG.distribution"),
+        ("drawn.py", "Noisy", bad.replaced(lambda x: x + 0.7 * torch.rand_like(x)), "RNG.distribution"),
+        ("drawn.py", "Noisy", bad.replaced(lambda x: x + torch.rand(1)), "RNG.distribution"),
+        ("drawn.py", "Normal", bad.replaced(lambda x: torch.rand(x.shape[0])), "RNG.distribution"),
+        ("drawn.py", "Coins", bad.replaced(lambda x: torch.rand(12) < 0.5), "RNG.distribution"),
+        ("drawn.py", "SomeOf", bad.replaced(lambda x: x[torch.rand(x.shape[0]) < 0.9]), "RNG.distribution"),
+        ("drawn.py", "Shuffle", bad.replaced(lambda x: (torch.randperm(12), x + 1)), "VALUE.mismatch"),
+    ],
+)
+def test_what_is_wrong_lands_in_its_code(file: str, name: str, make: Make, code: str) -> None:
+    request = judged(CASES / file, name, make, other_shapes=file == "varying.py")
+    assert codes(request)[0] == ("wrong", code), request.findings
+
+
+@pytest.mark.parametrize("batch", [None, 4])
+@pytest.mark.parametrize("noise", ["inside", "input"])
+@pytest.mark.parametrize(
+    ("make", "inside", "given"),
+    [
+        (bad.wrong_values, "VALUE.not_in_input", "VALUE.mismatch"),
+        (bad.wrong_shape, "SHAPE.mismatch", "SHAPE.mismatch"),
+        (bad.wrong_dtype, "DTYPE.mismatch", "DTYPE.mismatch"),
+        (bad.changed_input, "INPUT.changed", "INPUT.changed"),
+        (bad.repeated_item, "RNG.repeats", "VALUE.mismatch"),
+        (bad.biased_order, "ORDER.biased", "VALUE.mismatch"),
+        (bad.frozen_draw, "RNG.frozen", None),
+        (bad.cycling_draw, "RNG.repeats", None),
+        (bad.biased_inclusion, "INCLUSION.biased", None),
+        (bad.poisoned_constant, None, "ALIAS.constant"),
+    ],
+)
+def test_a_bad_sampler_lands_in_its_code(
+    make: Make, inside: str | None, given: str | None, noise: str, batch: int | None
+) -> None:
+    code = inside if noise == "inside" else given
+    if code is None:
+        pytest.skip("does not apply to this noise")
+    request = judged(SAMPLER, "topk_shuffled", make, sampler(noise, batch))
+    assert codes(request)[0] == ("wrong", code), request.findings
+
+
+def test_rows_of_a_batch_that_draw_alike() -> None:
+    request = judged(SAMPLER, "topk_shuffled", bad.rows_alike, sampler("inside", 4))
+    assert codes(request)[0] == ("wrong", "RNG.repeats")
+
+
+@pytest.mark.parametrize("batch", [None, 4])
+@pytest.mark.parametrize("noise", ["inside", "input"])
+def test_a_reused_output_buffer_makes_the_sampler_partial(noise: str, batch: int | None) -> None:
+    request = judged(SAMPLER, "topk_shuffled", bad.reused_output, sampler(noise, batch))
+    assert codes(request) == [("partial", "ALIAS.output")]
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "make", "code"),
+    [
+        ("plain.py", "Floats", bad.reused_output, "ALIAS.output"),
+        ("drawn.py", "Noisy", bad.reused_output, "ALIAS.output"),
+        ("varying.py", "Doubled", bad.specialised, "SHAPE.specialised"),
+    ],
+)
+def test_a_hazard_is_partial(file: str, name: str, make: Make, code: str) -> None:
+    assert codes(judged(CASES / file, name, make, other_shapes=True)) == [("partial", code)]
+
+
+def test_an_answer_in_the_memory_of_the_input_is_partial() -> None:
+    class Copied(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.clone()
+
+    from runners.study import hands
+
+    example = (torch.arange(3.0),)
+    found = hands.judge(bad.returned_input(Copied()), Copied(), [example], frozenset())
+    assert [finding.code for finding in found] == ["ALIAS.input"]
+    assert hands.judge(Copied(), Copied(), [example], frozenset()) == []
+
+
+def test_a_refusal_of_the_examples_shapes_says_at_which_input() -> None:
+    with pytest.raises(Broke, match=r"at more_inputs\(\)\[1\]: RuntimeError: the engine gave up") as caught:
+        judged(CASES / "plain.py", "Floats", bad.gives_up)
+    assert caught.value.input_name == "more_inputs()[1]"
+
+
+def test_a_refusal_of_other_shapes_is_noted_where_none_were_promised() -> None:
+    request = judged(CASES / "varying.py", "Doubled", bad.specialised)
+    assert codes(request) == []
+    assert "more_inputs()[0]" in request.facts["verification"]["refused_dynamic_shapes"]
+
+
+def test_what_was_covered_is_recorded() -> None:
+    request = judged(CASES / "plain.py", "Zeros")
+    facts = request.facts["verification"]
+    assert facts["inputs"] == ["the example", "more_inputs()[0]", "more_inputs()[1]"]
+    assert facts["elements"] == 3 * 18
+    assert facts["uninformative_outputs"] == [0]
+
+
+def test_a_fresh_load_that_repeats_is_recorded() -> None:
+    def make(module: nn.Module) -> Callable[..., Any]:
+        generator = torch.Generator().manual_seed(3)
+        return lambda x: x + torch.rand(x.shape, generator=generator)
+
+    request = judged(CASES / "drawn.py", "Noisy", make, reload=True)
+    assert codes(request) == []
+    assert request.facts["verification"]["fresh_load_repeats_the_draw"] is True
+    live = judged(CASES / "drawn.py", "Noisy", reload=True)
+    assert live.facts["verification"]["fresh_load_repeats_the_draw"] is False
+
+
+def test_ties_are_no_fault_and_are_counted() -> None:
+    def other_ties(scores: torch.Tensor) -> Any:
+        index = torch.tensor([5, 2, 0])
+        return scores[index], index
+
+    request = judged(CASES / "ranked.py", "Ranked", bad.replaced(other_ties))
+    assert codes(request) == []
+    assert request.facts["verification"]["ties"] > 0
+
+
+@pytest.mark.parametrize("wrong", [[5, 5, 0], [5, 1, 0], [5, 2, 9]])
+def test_indices_that_are_no_ties_are_wrong(wrong: list[int]) -> None:
+    def call(scores: torch.Tensor) -> Any:
+        return torch.full((3,), 5.0), torch.tensor(wrong)
+
+    request = judged(CASES / "ranked.py", "Ranked", bad.replaced(call))
+    assert codes(request) == [("wrong", "VALUE.mismatch")]
+
+
+def test_verification_leaves_torchs_generator_alone() -> None:
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    judged(CASES / "drawn.py", "Noisy")
+    assert torch.equal(before, torch.get_rng_state())
