@@ -1,5 +1,6 @@
 """The report: compat.md and its pictures, made from records alone; no compiler and no torch is imported."""
 
 from runners.report.page import write_report
+from runners.report.selection import SameEnvironment
 
-__all__ = ["write_report"]
+__all__ = ["SameEnvironment", "write_report"]
