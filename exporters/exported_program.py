@@ -5,7 +5,7 @@ https://docs.pytorch.org/docs/stable/export.html
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from exporters.exporter import Finding, Request
@@ -47,23 +47,36 @@ def _named(dynamic_shapes: Any) -> Any:
 
 def _compare_dimensions(program: ExportedProgram, request: Request) -> None:
     """A dimension asked dynamic that the program holds as a number is `SHAPE.specialised`."""
-    import torch
-    from torch.utils._pytree import tree_leaves
-
-    user_inputs = set(program.graph_signature.user_inputs)
-    placeholders = [node for node in program.graph.nodes if node.op == "placeholder" and node.name in user_inputs]
-    tensors = [leaf for leaf in tree_leaves(request.inputs) if isinstance(leaf, torch.Tensor)]
-    asked = request.dynamic_shapes
-    if len(placeholders) != len(request.inputs) or len(tensors) != len(request.inputs) or not isinstance(asked, tuple):
+    nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+    arguments = [nodes[name] for name in program.graph_signature.user_inputs if name in nodes]
+    asked = _per_leaf(request.inputs, request.dynamic_shapes)
+    if len(arguments) != len(asked):
         return
     constant = [
         f"{node.name}.shape[{dimension}] = {node.meta['val'].shape[dimension]}"
-        for node, dimensions in zip(placeholders, asked, strict=False)
-        for dimension in (dimensions or {})
+        for node, dimensions in zip(arguments, asked, strict=True)
+        for dimension in dimensions
         if isinstance(node.meta["val"].shape[dimension], int)
     ]
-    request.facts["dimensions_asked_dynamic"] = sum(len(dimensions or {}) for dimensions in asked)
+    request.facts["dimensions_asked_dynamic"] = sum(len(dimensions) for dimensions in asked)
     if constant:
         request.findings.append(
             Finding("partial", "SHAPE.specialised", f"asked dynamic, became constant: {', '.join(constant)}")
         )
+
+
+def _per_leaf(inputs: Any, dynamic_shapes: Any) -> list[Collection[int]]:
+    """The dimensions asked dynamic of every leaf of the inputs, in order; none for a leaf that is no tensor."""
+    import torch
+
+    if isinstance(inputs, torch.Tensor):
+        if isinstance(dynamic_shapes, Mapping):
+            return [[dimension for dimension, name in dynamic_shapes.items() if name is not None]]
+        return [[dimension for dimension, name in enumerate(dynamic_shapes or ()) if name is not None]]
+    if isinstance(inputs, Mapping):
+        inside = dynamic_shapes or {}
+        return [dims for key, value in inputs.items() for dims in _per_leaf(value, inside.get(key))]
+    if isinstance(inputs, (tuple, list)):
+        inside = dynamic_shapes or [None] * len(inputs)
+        return [dims for value, shapes in zip(inputs, inside, strict=True) for dims in _per_leaf(value, shapes)]
+    return [[]]

@@ -88,7 +88,7 @@ def _try_roads(module: nn.Module, request: Request) -> dict[str, OpenVINOModel]:
         except Exception as error:  # a road may refuse with any error: it costs that road alone
             failures[road] = error
     _explored.add(question)
-    request.facts["roads"] = {road: "converted" for road in models} | {
+    request.facts["roads"] = dict.fromkeys(models, "converted") | {
         road: first_line(error) for road, error in failures.items()
     }
     if not models:

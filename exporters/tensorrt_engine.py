@@ -1,7 +1,7 @@
 """Build a serialized engine from an ONNX file, by TensorRT or TensorRT-RTX: their Python API is the same.
 
 `request.options["module"]` names the package, `tensorrt` or `tensorrt_rtx`. TensorRT-RTX builds without a
-device, for the compute capability that `request.options["sm"]` names.
+device too, for the compute capability that `request.options["sm"]` names.
 
 https://docs.nvidia.com/deeplearning/tensorrt/latest/_static/python-api/
 https://docs.nvidia.com/deeplearning/tensorrt-rtx/latest/
@@ -12,7 +12,6 @@ from __future__ import annotations
 import functools
 import importlib
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,9 +70,9 @@ def export(source: OnnxModel, request: Request) -> TensorrtEngine:
     _compare_dtypes(network, source, request)
 
     config = builder.create_builder_config()
-    if sm is not None:
+    if known := compute_capabilities(trt):
         config.num_compute_capabilities = 1
-        config.set_compute_capability(compute_capabilities(trt)[sm], 0)
+        config.set_compute_capability(trt.ComputeCapability.CURRENT if sm is None else known[sm], 0)
     _add_profile(builder, config, network, source, request)
     engine = builder.build_serialized_network(network, config)
     if engine is None:
@@ -86,24 +85,27 @@ def export(source: OnnxModel, request: Request) -> TensorrtEngine:
     return TensorrtEngine(path=path, model=source, module=module, sm=sm)
 
 
-def target(trt: Any, asked: str | None) -> str | None:
-    """The compute capability to build for: the one asked for, else None for that of a device that is here
-    and known to the package, else 8.9. Always None for TensorRT, which builds for its device only."""
+def target(trt: Any, without_device: str | None) -> str | None:
+    """The compute capability to build for: None for that of the device that is here, where the package
+    knows it; else `without_device`, 8.9 if that is None. Always None for TensorRT, which builds for its
+    device only. Raises ValueError for one that the package cannot build for."""
     known = compute_capabilities(trt)
     if not known:
         return None
-    if asked is not None:
-        if asked not in known:
-            raise ValueError(f"{_about(trt)} builds for SM {', '.join(known)}, not for {asked!r}")
-        return asked
-    return None if capability_here() in known else DEFAULT_SM
+    asked = without_device or DEFAULT_SM
+    if asked not in known:
+        raise ValueError(f"{_about(trt)} builds for SM {', '.join(known)}, not for {asked!r}")
+    return None if capability_here() in known else asked
 
 
 def compute_capabilities(trt: Any) -> dict[str, Any]:
-    """What the package can build for on any machine, by name such as "8.9"; empty for TensorRT."""
-    members: Mapping[str, Any] = getattr(getattr(trt, "ComputeCapability", None), "__members__", {})
-    names = {name: name.removeprefix("SM") for name in members if name.startswith("SM")}
-    return {f"{digits[:-1]}.{digits[-1]}": members[name] for name, digits in names.items()}
+    """What TensorRT-RTX can build for on any machine, by name such as "8.9"; empty for TensorRT, which may
+    know the enumeration but builds for its device only."""
+    if trt.__name__ != "tensorrt_rtx":
+        return {}
+    members = trt.ComputeCapability.__members__.items()
+    digits = {name.removeprefix("SM"): member for name, member in members if name.startswith("SM")}
+    return {f"{name[:-1]}.{name[-1]}": member for name, member in digits.items()}
 
 
 def capability_here() -> str | None:
@@ -197,22 +199,24 @@ def _compare_dtypes(network: Any, source: OnnxModel, request: Request) -> None:
 
 def _add_profile(builder: Any, config: Any, network: Any, source: OnnxModel, request: Request) -> None:
     """Dynamic inputs get one profile: from the least size that the exported program allows, at the
-    example's best, to twice the example's or the program's own limit."""
+    example's best, to twice the example's or the program's own limit. Inputs whose values become sizes
+    get one for their values: from 0 to twice the example's."""
     examples = source.flatten(request.inputs, request.device)
     profile = builder.create_optimization_profile()
-    shapes = {}
+    limits = {}
     for tensor in map(network.get_input, range(network.num_inputs)):
-        if -1 not in tuple(tensor.shape):
-            continue
         best = tuple(examples[tensor.name].shape)
-        bounds = source.bounds[tensor.name]
-        least = tuple(max(low, min(size, 1)) for size, (low, _) in zip(best, bounds, strict=True))
-        most = tuple(
-            min(2 * size, high or 2 * size) if low != high else size
-            for size, (low, high) in zip(best, bounds, strict=True)
-        )
-        profile.set_shape(tensor.name, least, best, most)
-        shapes[tensor.name] = {"min": least, "opt": best, "max": most}
-    if shapes:
+        if -1 in tuple(tensor.shape):
+            pairs = list(zip(best, source.bounds[tensor.name], strict=True))
+            least = tuple(max(low, min(size, 1)) for size, (low, _) in pairs)
+            most = tuple(size if low == high else min(2 * size, high or 2 * size) for size, (low, high) in pairs)
+            profile.set_shape(tensor.name, least, best, most)
+            limits[tensor.name] = {"min": least, "opt": best, "max": most}
+        if tensor.is_shape_tensor:
+            values = tuple(examples[tensor.name].flatten().tolist())
+            least, most = tuple(min(0, value) for value in values), tuple(max(1, 2 * value) for value in values)
+            profile.set_shape_input(tensor.name, least, values, most)
+            limits[f"values of {tensor.name}"] = {"min": least, "opt": values, "max": most}
+    if limits:
         config.add_optimization_profile(profile)
-        request.facts["profile"] = shapes
+        request.facts["profile"] = limits

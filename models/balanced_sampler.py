@@ -294,7 +294,7 @@ def _layout(labels: Tensor, workload: Workload) -> draw_statistics.Layout:
     assert workload.k is not None
     positives, negatives, half = int((labels == 1).sum()), int((labels == 0).sum()), workload.k // 2
     ones = workload.k - negatives if negatives < workload.k - half else min(positives, half)
-    return draw_statistics.Layout(labels.long().cpu().numpy(), workload.k, ones)
+    return draw_statistics.Layout(labels.long().cpu().numpy(), workload.k, ones, workload.batch or 1)
 
 
 def floor_bytes(workload: Workload) -> int:

@@ -55,12 +55,13 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Layout:
-    """What all draws have in common: the class of each item (0, 1, anything else is never drawn), and how many
-    of class 1 are among the K drawn."""
+    """What all draws have in common: the class of each item (0, 1, anything else is never drawn), how many of
+    class 1 are among the K drawn, and how many draws a call gives."""
 
     classes: NDArray[numpy.int64]
     drawn: int
     ones: int
+    batch: int = 1
 
     def members(self, which: int) -> Positions:
         import numpy
@@ -153,16 +154,8 @@ def _broken_rules(draws: Positions, layout: Layout) -> list[Fault]:
     twice = int((ordered[:, 1:] == ordered[:, :-1]).any(1).sum())
     if twice:
         faults.append(Fault("RNG.repeats", f"{twice} of {len(draws)} draws hold an item twice"))
-    elif len(draws) > 1 and layout.outcomes() > 2 * math.log(len(draws)) - math.log(NOMINAL):
-        different, sets = len(numpy.unique(draws, axis=0)), len(numpy.unique(ordered, axis=0))
-        all_drawn = all(layout.quota(which) in (0, len(layout.members(which))) for which in (0, 1))
-        if different == 1:
-            faults.append(Fault("RNG.frozen", f"{len(draws)} draws are all the same"))
-        elif sets == 1 and not all_drawn:
-            faults.append(Fault("RNG.frozen", f"{len(draws)} draws hold the same items; only their order changes"))
-        elif different < len(draws):
-            faults.append(Fault("RNG.repeats", f"only {different} of {len(draws)} draws differ: calls, or rows of a "
-                                "batch, repeat one another"))
+    elif layout.outcomes() > 2 * math.log(len(draws)) - math.log(NOMINAL):
+        faults += _dependent(draws, ordered, layout)
     ones = (layout.classes[draws] == 1).sum(1)
     zeros = (layout.classes[draws] == 0).sum(1)
     if (ones + zeros != layout.drawn).any():
@@ -170,6 +163,22 @@ def _broken_rules(draws: Positions, layout: Layout) -> list[Fault]:
     elif (ones != layout.ones).any():
         faults.append(Fault("VALUE.quota", f"{ones.min()} to {ones.max()} positives were drawn, not {layout.ones}"))
     return faults
+
+
+def _dependent(draws: Positions, ordered: Positions, layout: Layout) -> list[Fault]:
+    """Draws that repeat one another, though there are far too many possible ones for that."""
+    import numpy
+
+    calls = len(draws) // layout.batch
+    one_way = all(layout.quota(which) in (0, len(layout.members(which))) for which in (0, 1))
+    if calls > 1 and len(numpy.unique(draws.reshape(calls, -1), axis=0)) == 1:
+        return [Fault("RNG.frozen", f"{calls} calls drew the same")]
+    if calls > 1 and not one_way and len(numpy.unique(ordered.reshape(calls, -1), axis=0)) == 1:
+        return [Fault("RNG.frozen", f"{calls} calls drew the same items; only their order changes")]
+    if (different := len(numpy.unique(draws, axis=0))) < len(draws):
+        return [Fault("RNG.repeats", f"only {different} of {len(draws)} draws differ: calls, or rows of a batch, "
+                      "repeat one another")]
+    return []
 
 
 def _tests(layout: Layout, draws: int) -> dict[str, Test]:

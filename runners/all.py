@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -19,6 +18,7 @@ from rich.console import Console
 
 from models import case as cases
 from models.case import BrokenCase, Case
+from runners.backends import RTX_TARGETS
 from runners.report import SameEnvironment, write_report
 from runners.study import environment as environments
 from runners.study import plan as plans
@@ -78,8 +78,8 @@ def main(
             profile=profile,
         )
         plans.select_backends(wanted.backends)
-        if not re.fullmatch(r"\d+\.\d", sm):
-            raise BadRequest(f"{sm!r} is no compute capability; valid: major.minor, as 8.9")
+        if sm not in RTX_TARGETS:
+            raise BadRequest(f"TensorRT-RTX does not build for SM {sm!r}; valid: {', '.join(RTX_TARGETS)}")
         found, broken = find_cases(case or ["balanced_sampler"])
         for message in broken:
             _errors.print(f"error: {message}")

@@ -14,7 +14,8 @@ from typing import Any, Literal
 class Backend:
     """`exporters` and `runner` name modules of the two packages. `device` is where its work runs: on a GPU if
     there is one, on the CPU only, or on a GPU only. `distributions` are the packages that it cannot do without,
-    `extra` the dependency group that brings them."""
+    `extra` the dependency group that brings them. A backend with `requirements` has an environment of its own,
+    made when it is asked for by name and tried only then."""
 
     name: str
     runner: str
@@ -23,12 +24,20 @@ class Backend:
     distributions: tuple[str, ...] = ("torch",)
     extra: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    requirements: tuple[str, ...] = ()
 
     @property
     def provide(self) -> str:
         """The command that brings the packages."""
+        if self.requirements:
+            return f"python -m runners.all --backend {self.name}"
+        if self.extra == "tensorrt":
+            return "pip install '.[tensorrt]', from NVIDIA's own package index"
         return f"pip install -c constraints.txt '.[{self.extra}]'" if self.extra else "pip install -c constraints.txt ."
 
+
+RTX_TARGETS = ("7.5", "8.0", "8.6", "8.9", "12.0", "12.1")
+"""The compute capabilities that TensorRT-RTX builds for without a GPU; a test holds them against its own list."""
 
 _EXPORTED = ("exported_program",)
 _ONNX = ("exported_program", "onnx_model")

@@ -72,7 +72,11 @@ def _report(request: Request, graphs: list[Any], refusals: _Refusals) -> None:
                 else:
                     taken += len(inner)
     total = taken + sum(left.values())
-    request.facts |= {"operators_delegated": taken, "operators_left": dict(left), "refusals": sum(refusals.texts.values())}
+    request.facts |= {
+        "operators_delegated": taken,
+        "operators_left": dict(left),
+        "refusals": sum(refusals.texts.values()),
+    }
     if left or refusals.texts or not graphs:
         names = ", ".join(f"{count} × {name}" for name, count in left.items())
         text = f"{sum(left.values())} of {total} operators ran outside OpenVINO: {names or 'a whole graph'}"

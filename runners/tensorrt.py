@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 PROVIDE = {
-    "tensorrt": "pip install -c constraints.txt '.[tensorrt]' --extra-index-url https://pypi.nvidia.com",
+    "tensorrt": "pip install '.[tensorrt]', from NVIDIA's own package index",
     "tensorrt_rtx": "pip install -c constraints.txt '.[rtx]'",
 }
 

@@ -57,7 +57,7 @@ def load(source: nn.Module, request: Request) -> Engine:
     def drawing(form: _Form, key: Any, weights: Any, arrays: list[Any]) -> Any:
         # The default device is where a draw or a range that names no device is made. A module that asks whether
         # it is being compiled is: torchax does not say so.
-        compiling = mock.patch.object(torch.compiler, "is_compiling", lambda: True)
+        compiling = mock.patch.object(torch.compiler, "is_compiling", return_value=True)
         with environment.override_property(prng=key), torch.device("jax", 0), compiling:
             outputs, form = _Form.of(function(weights, form.filled(arrays)), jax.Array)
             # A Partial's arguments are traced, its function is kept with what was compiled.

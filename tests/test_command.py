@@ -37,7 +37,7 @@ def only_record(output: Path) -> records.Record:
         (["--n", "ten"], "'ten' in 'ten' is no size"),
         (["--batch", "some"], "'some' in 'some' is no size"),
         (["--noise", "outside"], "unknown noise 'outside'; valid: inside, input"),
-        (["--sm", "eight"], "'eight' is no compute capability"),
+        (["--sm", "9.0"], "does not build for SM '9.0'; valid: 7.5, 8.0, 8.6, 8.9"),
         (["--profile", "slow"], "'slow' is not one of"),
         (["--case", "no/such/file.py"], "there is no case file no/such/file.py"),
     ],

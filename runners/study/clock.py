@@ -215,8 +215,10 @@ def _fall_asleep() -> None:
 
 
 def _undisturbed_ms(block: Block) -> float:
-    # For choosing the length of blocks only: what is reported is the time that passed.
-    return block.total_ms - (block.delay_ms or 0.0)
+    # For choosing the length of blocks only: what is reported is the time that passed. The kernel may book a
+    # delay late, into a block that it did not hit; the work done in a block bounds its time from below.
+    left = max(block.total_ms - (block.delay_ms or 0.0), block.cpu_ms or 0.0)
+    return min(block.total_ms, left)
 
 
 def _since(before_ns: int | None) -> float | None:

@@ -74,7 +74,7 @@ def leaves(tree: Any) -> list[Any]:
 
 
 def clone(tree: Any, device: str | None = None) -> Any:
-    """A copy of nested tensors that shares no memory with them, on `device` if one is given."""
+    """A copy of nested tensors that shares no memory with them, on `device` if one is given; detached."""
     import torch
     from torch.utils._pytree import tree_map
 
@@ -82,7 +82,7 @@ def clone(tree: Any, device: str | None = None) -> Any:
         if not isinstance(leaf, torch.Tensor):
             return leaf
         copied = leaf.detach().clone() if device is None else leaf.detach().to(device, copy=True)
-        return copied.requires_grad_(leaf.requires_grad)
+        return copied.requires_grad_(leaf.requires_grad and leaf.is_leaf)
 
     return tree_map(copy, tree)
 
@@ -183,8 +183,8 @@ def _leaf_fault(want: Any, got: Any, precise: Any, inputs: Any, tally: Tally) ->
     reference, answer = want.double(), got.double()
     allowed = absolute + relative * reference.abs()
     references = [reference]
-    if isinstance(precise, torch.Tensor) and precise.shape == want.shape and precise.is_floating_point():
-        precise = precise.double()
+    if isinstance(precise, torch.Tensor) and _plain(precise).shape == want.shape:
+        precise = _plain(precise).double()
         own = (reference - precise).abs()
         allowed = allowed * (4 * own / allowed).nan_to_num(1.0, 1.0, 1.0).clamp(1.0, WIDEST)
         references.append(precise)

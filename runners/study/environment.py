@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import re
+from collections.abc import Iterable
 from datetime import datetime, timezone
 from importlib import metadata
 from pathlib import Path
@@ -16,7 +17,7 @@ from runners.backends import BACKENDS
 from runners.study.device import gpu_facts
 from runners.study.record import Environment
 
-_ALSO = ("numpy", "triton", "jaxlib", "iree-base-runtime")
+_ALSO = ["numpy", "triton", "jaxlib"]
 
 
 def detect(flags: dict[str, Any]) -> Environment:
@@ -25,7 +26,7 @@ def detect(flags: dict[str, Any]) -> Environment:
     gpu = gpu_facts()
     cpu = cpu_name()
     cores = len(os.sched_getaffinity(0))
-    versions = packages()
+    versions = packages([name for backend in BACKENDS.values() for name in backend.distributions] + _ALSO)
     device = gpu["name"] if gpu else "cpu"
     what = json.dumps([device, cpu, cores, platform.python_version(), versions, flags, gpu and gpu["driver"]],
                       sort_keys=True)
@@ -42,10 +43,9 @@ def detect(flags: dict[str, Any]) -> Environment:
     )
 
 
-def packages() -> dict[str, str]:
-    """The installed versions of every distribution that a backend needs."""
-    names = sorted({name for backend in BACKENDS.values() for name in backend.distributions} | set(_ALSO))
-    return {name: version for name in names if (version := installed(name)) is not None}
+def packages(distributions: Iterable[str]) -> dict[str, str]:
+    """The installed versions of these distributions."""
+    return {name: version for name in sorted(set(distributions)) if (version := installed(name)) is not None}
 
 
 def installed(distribution: str) -> str | None:

@@ -4,7 +4,7 @@ The ratio's interval is a circular block bootstrap of the median over rounds (Po
 neighbouring rounds are drawn together, because what disturbs a machine outlasts a round. A bootstrap knows
 only the processes that were measured. Two processes that run the same code differ by a little, always (where
 their memory lies), so each end is moved outward by `RESOLUTION`: smaller differences are no finding. Where
-other processes took the processors away, the share of time that they took is added to it.
+other processes took the processors away, the ends move by the share of time that they took.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ RESOLUTION = 0.02
 RESAMPLES = 2000
 
 
-def ratio_interval(ratios: Sequence[float], lost: float = 0.0) -> tuple[float, float]:
-    """Low and high end for the median of round-by-round ratios; `lost` is the share of the time that other
-    processes took. The same numbers give the same interval."""
+def ratio_interval(
+    ratios: Sequence[float], lost_by_reference: float = 0.0, lost_by_own: float = 0.0
+) -> tuple[float, float]:
+    """Low and high end for the median of round-by-round ratios, reference over own; the same numbers give the
+    same interval. `lost_by_…` is the share of either's time that other processes took: undisturbed, a time
+    would lie anywhere between what is left without that share and what was measured."""
     low, high = bootstrap(ratios)
-    margin = 1 + RESOLUTION + lost
-    return low / margin, high * margin
+    return low * (1 - lost_by_reference) / (1 + RESOLUTION), high / (1 - lost_by_own) * (1 + RESOLUTION)
 
 
 def bootstrap(values: Sequence[float], level: float = LEVEL, seed: int = 0) -> tuple[float, float]:

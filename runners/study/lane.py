@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import shutil
 import signal
+import subprocess
 import tempfile
 import time
 from collections.abc import Iterable
@@ -23,6 +24,7 @@ import msgspec
 import psutil
 
 from runners.study import worker
+from runners.study.interpreters import ROOT
 from runners.study.record import STAGES, Reason
 from runners.study.worker import Command, Event, Job, Outcome, stage_outcomes
 
@@ -52,8 +54,7 @@ class Lane:
         self.directory = Path(tempfile.mkdtemp(prefix="gauntlet-lane-"))
         job = msgspec.structs.replace(job, directory=str(self.directory))
         self.connection, remote = multiprocessing.Pipe()
-        self.process = _server.Process(target=worker.main, args=(remote,), daemon=True)
-        self.process.start()
+        self.process = _start(remote, job.road.interpreter if job.road else None)
         remote.close()
         self.stage: str | None = None
         self.seconds: dict[str, float] = {}
@@ -169,6 +170,39 @@ def events(lanes: Iterable[Lane], patience: float = 0.5) -> list[tuple[Lane, Eve
         if lane.connection not in ready and (outcome := lane._overdue()) is not None:
             heard.append((lane, outcome))
     return heard
+
+
+class _Foreign:
+    """A worker under another interpreter, with the face of a multiprocessing process."""
+
+    def __init__(self, interpreter: str, remote: Connection) -> None:
+        code = (
+            "import sys; from multiprocessing.connection import Connection; from runners.study import worker; "
+            "worker.main(Connection(int(sys.argv[1])))"
+        )
+        self._process = subprocess.Popen(
+            [interpreter, "-c", code, str(remote.fileno())], pass_fds=[remote.fileno()], cwd=ROOT, start_new_session=True
+        )
+        self.pid = self._process.pid
+
+    def join(self, timeout: float) -> None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout)
+
+    @property
+    def exitcode(self) -> int | None:
+        return self._process.poll()
+
+    def is_alive(self) -> bool:
+        return self.exitcode is None
+
+
+def _start(remote: Connection, interpreter: str | None) -> Any:
+    if interpreter:
+        return _Foreign(interpreter, remote)
+    process = _server.Process(target=worker.main, args=(remote,), daemon=True)
+    process.start()
+    return process
 
 
 def _memory(pid: int | None) -> int:

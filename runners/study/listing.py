@@ -28,6 +28,8 @@ def show_list(console: Console) -> None:
 
 def availability(backend: Backend, has_gpu: bool) -> tuple[str, str]:
     """Whether a backend can be tried here, and the command that would bring what it lacks."""
+    if backend.requirements:
+        return "in an environment of its own", backend.provide
     missing = [name for name in backend.distributions if installed(name) is None]
     if missing:
         return f"no: {', '.join(missing)} not installed", backend.provide

@@ -68,11 +68,13 @@ def plan(cases: Sequence[Case], wanted: Wanted) -> list[Round]:
 
 
 def select_backends(names: Sequence[str] | None) -> tuple[str, ...]:
-    """The backends asked for, in the table's order; eager always, for all others are judged against it."""
+    """The backends asked for, in the table's order; eager always, for all others are judged against it. Unasked,
+    those with an environment of their own are left out."""
     for name in names or ():
         if name not in BACKENDS:
             raise BadRequest(f"unknown backend {name!r}; valid: {', '.join(BACKENDS)}")
-    return tuple(name for name in BACKENDS if names is None or name in names or name == "eager")
+    wanted = names or [name for name, backend in BACKENDS.items() if not backend.requirements]
+    return tuple(name for name in BACKENDS if name in wanted or name == "eager")
 
 
 def workloads(case: Case, wanted: Wanted) -> list[Workload]:

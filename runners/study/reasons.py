@@ -1,7 +1,7 @@
 """Reason codes: one table, and the rules that give a compiler's own words their code.
 
 A code is stable and means one thing; the words are kept whole beside it. What no rule knows is
-`UNCLASSIFIED`.
+`UNCLASSIFIED`. `python -m runners.study.reasons` prints the table for the README.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import traceback
 from pathlib import Path
+from typing import Any
 
 from runners.study.record import Reason
 
@@ -21,8 +22,14 @@ CODES: dict[str, str] = {
     "OP.unsupported": "the compiler has no function for an operator",
     "OP.dtype": "the operator exists, but not for this dtype",
     "LIMIT.topk_k": "top-k beyond the largest K that the engine takes",
+    # a stage gave up
+    "GRAPH.untraceable": "Dynamo cannot trace this Python code into a graph",
+    "GRAPH.invalid": "the exported graph breaks the rules of its own format",
+    "CAPTURE.failed": "capture gave up, for a reason that no other code names",
+    "CONVERT.failed": "the conversion gave up, for a reason that no other code names",
     "COMPILER.internal": "the compiler failed inside itself",
     "COMPILER.cpp": "the C++ compiler refused the generated code",
+    "RUN.failed": "the engine took the graph and failed while it ran",
     # what ran is not what was asked
     "GRAPH.breaks": "the graph was cut in pieces; Python runs between them",
     "GRAPH.recompile_limit": "the recompile limit was reached; eager runs in place of compiled code",
@@ -42,12 +49,14 @@ CODES: dict[str, str] = {
     "DTYPE.mismatch": "an output has another dtype than eager's",
     "STRUCTURE.mismatch": "another number or nesting of outputs than eager's",
     "RNG.frozen": "a draw never changes",
-    "RNG.repeats": "a draw repeats what must be distinct",
-    "ORDER.biased": "the order is not uniformly random",
-    "INCLUSION.biased": "items are not equally likely to be drawn",
+    "RNG.repeats": "a draw repeats what must be distinct, or an earlier draw",
+    "RNG.distribution": "draws are distributed otherwise than eager's",
+    "ORDER.biased": "the order is not uniformly random (or, where eager's is not, not as eager's)",
+    "INCLUSION.biased": "items are not equally likely to be drawn (or, where eager's are not, not as eager's)",
     "ALIAS.output": "an output is overwritten by a later call: copy it",
+    "ALIAS.input": "an output shares memory with an input, in eager it does not: copy it",
     "ALIAS.constant": "an output is the engine's own constant: writing into it changes later answers",
-    "INPUT.changed": "a call changes its inputs though the variant does not",
+    "INPUT.changed": "a call changes its inputs though the variant does not say so",
     # limits of machine and study
     "MEMORY.device": "the device's memory does not hold it",
     "MEMORY.host": "the worker outgrew its memory limit, or the host's memory",
@@ -62,50 +71,119 @@ CODES: dict[str, str] = {
     "ENV.no_device": "the device is not there",
     "ENV.no_provider": "the session does not have the execution provider asked for",
     "ENV.broken_package": "a package is installed but does not import",
+    "ENV.not_made": "an environment of the backend's own could not be made",
     "BUILT.no_run": "built for a device that this machine lacks; it was not run",
     "UNCLASSIFIED": "no rule knows these words yet",
 }
 
+_SHAPED_BY_DATA = r"(?i:nonzero|non_zero|argwhere|masked_select|unique|bincount|repeat_interleave)"
+_REFUSES = r"(?i:legaliz|not found|No ONNX function|unsupported|not supported|no conversion rule|statically specified)"
+
+_GRAPH_BREAKS = {
+    # Dynamo's own number of a graph break, as in compile-graph-break-site/gb/gb0123.html
+    "DDS.guard": ("0002", "0018", "0034", "0035", "0170", "0214", "0360"),
+    "DDS.operator": ("0036", "0037", "0038", "0070", "0218", "0246", "7596"),
+    "DDS.item": ("0033", "0109", "0124"),
+    "GRAPH.recompile_limit": ("0039",),
+    "OP.unsupported": ("0043", "0087", "0090"),
+    "COMPILER.internal": ("0219",),
+}
+
 _RULES: tuple[tuple[str, str], ...] = (
-    # (pattern searched in the whole text, code); the first that matches wins
-    (r"K exceeds the maximum value allowed|K value .* exceeds", "LIMIT.topk_k"),
-    (r"CUDA out of memory|OutOfMemoryError|out of device memory|Failed to allocate memory for requested buffer", "MEMORY.device"),
-    (r"can't allocate memory|MemoryError|std::bad_alloc|bad allocation", "MEMORY.host"),
-    (r"GuardOnDataDependentSymNode|Could not guard on data-dependent|DataDependentOutputException|"
-     r"data-dependent (branching|expression)|Data-dependent branching", "DDS.guard"),
-    (r"DynamicOutputShapeException|dynamic shape operator|Data dependent operator|NonZero|nonzero", "DDS.operator"),
-    (r"Tensor\.item|_local_scalar_dense|\.item\(\)", "DDS.item"),
-    (r"CppCompileError|C\+\+ compile error", "COMPILER.cpp"),
-    (r"No ONNX function found|[Uu]nsupported operator|[Uu]nsupported function|not implemented for the operator|"
-     r"No conversion rule|[Nn]o importer|is not supported|NOT_IMPLEMENTED|not implemented", "OP.unsupported"),
-    (r"InductorError|BackendCompilerFailed|InternalTorchDynamoError|INTERNAL ASSERT", "COMPILER.internal"),
+    # (code, pattern searched in the whole text); the first that matches wins
+    ("LIMIT.topk_k", r"K exceeds the maximum value allowed|K value .* exceeds"),
+    ("MEMORY.device", r"CUDA out of memory|OutOfMemoryError|out of device memory|MEM_ALLOC_FAILED|"
+     r"Failed to allocate memory for requested buffer|CUDA error: out of memory|cudaErrorMemoryAllocation"),
+    ("MEMORY.host", r"can't allocate memory|MemoryError|std::bad_alloc|bad allocation|not enough memory"),
+    ("SHAPE.specialised", r"Constraints violated|your code specialized it to be a constant|ConstraintViolationError"),
+    # data-dependent shapes: torch, then jax
+    ("DDS.guard", r"GuardOnDataDependentSymNode|Could not guard on data-dependent|Data-dependent branching|"
+     r"data-dependent (branching|expression)|TracerBoolConversionError|TracerIntegerConversionError|"
+     r"ConcretizationTypeError"),
+    ("DDS.operator", r"DynamicOutputShapeException|[Dd]ynamic shape operator|data-dependent output shape|"
+     r"NonConcreteBooleanIndexError|plugin creator.*NonZero|NonZero plugin|"
+     rf"{_REFUSES}[^\n]{{0,160}}{_SHAPED_BY_DATA}|{_SHAPED_BY_DATA}[^\n]{{0,160}}{_REFUSES}"),
+    ("DDS.item", r"DataDependentOutputException|Data dependent operator|Tensor\.item\(\)|_local_scalar_dense"),
+    ("GRAPH.recompile_limit", r"FailOnRecompileLimitHit|recompile_limit reached|cache limit exceeded"),
+    # dtypes before operators: these texts hold "not implemented" and "unsupported" as well
+    ("OP.dtype", r"not implemented for '\w+'|unsupported ScalarType|Type parameter \(\w+\) of Optype|"
+     r"Type 'tensor\(\w+\)' of input parameter|UNSUPPORTED_DATATYPE|[Uu]nsupported (data ?type|dtype)|"
+     r"fcmp|Invalid operand types for ICmp|element type .* (is )?not supported"),
+    ("COMPILER.cpp", r"CppCompileError|C\+\+ compile error"),
+    ("SHAPE.refused", r"Got invalid dimensions for input|Guard failed: .*size\(\)|Input shape dimension .* cannot be "
+     r"broadcasted|(?i:static dimension .* does not match)|The input tensor size is not equal to the model input"),
+    ("OP.unsupported", r"No ONNX function found|(?i:unsupported (operator|function|op\b|node))|UNSUPPORTED_NODE|"
+     r"UNSUPPORTED_GRAPH|not implemented for the operator|No conversion rule|[Nn]o importer|[Pp]lugin creator|"
+     r"failed to legalize operation|No Op registered for|Missing out variants|OperatorMissing|error 0x14|NOT_IMPLEMENTED|"
+     r"Could not find any implementation|No (translation|lowering) (found|rule)|MissingOperator|"
+     r"is not supported|not implemented"),
+    ("GRAPH.invalid", r"INVALID_GRAPH|INVALID_PROTOBUF|INVALID_NODE|MODEL_DESERIALIZE_FAILED|SpecViolationError"),
+    ("INPUT.misfit", r"takes (from )?\d+ (to \d+ )?positional arguments? but|missing \d+ required positional|"
+     r"shapes cannot be multiplied|Unexpected input data type|flatten user inputs with exported input tree spec"),
+    ("RUN.failed", r"RUNTIME_EXCEPTION|EP_FAIL|Non-zero status code returned while running|"
+     r"Execution (of method \w+ )?failed with|error 0x12|enqueueV3|execute_async_v3"),
+    ("COMPILER.internal", r"InductorError|BackendCompilerFailed|InternalTorchDynamoError|INTERNAL ASSERT|"
+     r"INTERNAL_ERROR|Internal Error|LLVM ERROR|ONNXRuntimeError|Check .* failed at src"),
+    ("CAPTURE.failed", r"TorchExportError|This is step 1/3|torch\._dynamo\.exc"),
+    ("CONVERT.failed", r"ConversionError|This is step [23]/3|DispatchError"),
 )
+
+_ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def code_of(text: str) -> str:
     """The code of a compiler's words, `UNCLASSIFIED` when no rule knows them."""
-    return next((code for pattern, code in _RULES if re.search(pattern, text)), "UNCLASSIFIED")
+    if number := re.search(r"/gb/gb(\d{4})\.html", text):
+        numbered = (code for code, numbers in _GRAPH_BREAKS.items() if number[1] in numbers)
+        return next(numbered, "GRAPH.untraceable")
+    return next((code for code, pattern in _RULES if re.search(pattern, text)), "UNCLASSIFIED")
 
 
 def reason_of(error: BaseException, case_path: str) -> Reason:
     """The reason of an error: its code, its whole text with what caused it, and the user's file and line."""
-    text = "\n".join(_texts(error))
+    text = _ANSI.sub("", "\n".join(_texts(error)))
     return Reason(code=code_of(text), text=text, where=where(error, text, case_path))
 
 
 def where(error: BaseException, text: str, case_path: str) -> str | None:
-    """`file:line` of the innermost line of the case file that the error names or passed through."""
+    """`file:line` of the innermost line of the case file that the error names, passed through, or was at work
+    on: exporters and compilers hold the node that they translate, and the node the user's stack."""
     name = Path(case_path).name
-    named = re.findall(rf'File "[^"]*{re.escape(name)}", line (\d+)', text)
-    if named:
-        return f"{name}:{named[-1]}"
-    lines = [
+    for told in (text, *(stack for link in _chain(error) for stack in _stacks(link))):
+        if lines := _lines(told, name):
+            return f"{name}:{lines[-1]}"
+    passed = [
         frame.lineno
         for link in _chain(error)
         for frame in traceback.extract_tb(link.__traceback__)
         if Path(frame.filename).name == name
     ]
-    return f"{name}:{lines[-1]}" if lines else None
+    return f"{name}:{passed[-1]}" if passed else None
+
+
+def codes_table() -> str:
+    """The table of codes in Markdown."""
+    rows = [f"| `{code}` | {meaning} |" for code, meaning in CODES.items()]
+    return "\n".join(["| code | meaning |", "|---|---|", *rows])
+
+
+def _lines(text: str, name: str) -> list[str]:
+    """The line numbers that a text gives for the file `name`: of Python's tracebacks, else of torch's own
+    `(file.py:12 in forward)`."""
+    file = rf"(?<![\w.-]){re.escape(name)}"
+    return re.findall(rf'File "[^"]*{file}", line (\d+)', text) or re.findall(rf"{file}:(\d+) in ", text)
+
+
+def _stacks(error: BaseException) -> list[str]:
+    """The user's stacks of the graph nodes in the frames that an error passed through, innermost first."""
+    stacks = []
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    for frame in reversed(frames):
+        for name in ("node", "n", "fx_node"):
+            meta: Any = getattr(frame.f_locals.get(name), "meta", None)
+            if isinstance(meta, dict) and isinstance(meta.get("stack_trace"), str):
+                stacks.append(meta["stack_trace"])
+    return stacks
 
 
 def _texts(error: BaseException) -> list[str]:
@@ -125,3 +203,7 @@ def _chain(error: BaseException) -> list[BaseException]:
         chain.append(link)
         link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
     return chain
+
+
+if __name__ == "__main__":
+    print(codes_table())

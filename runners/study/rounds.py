@@ -29,8 +29,13 @@ is marked as waiting: it slept, or another process worked for it."""
 
 DISTURBED = 0.05
 """A ruler that waited for a processor during more than this share of its (median) block is marked disturbed:
-other processes wanted the machine. The share depends on the block's length, not only on the callable; ratios
-are widened by it."""
+other processes wanted the machine. Intervals are widened by that share, marked or not."""
+
+MOST_LOST = 0.99
+"""The largest share of lost time that is reckoned with, so that an interval stays finite."""
+
+FASTEST_CALL_MS = 1e-4
+"""No Python call is faster; an estimate below it is a mistake that must not make a block endless."""
 
 FEWEST_SAMPLES = 3
 """With fewer samples than this there is no interval."""
@@ -58,12 +63,14 @@ class Budget:
     """How long to measure. A ruler stops at `cap_rounds`, or, from `floor_rounds` on, when its blocks have
     taken `seconds_per_cell` or its median's interval is narrower than `settled`. Calls so slow that the floor
     would take more than `patience` times `seconds_per_cell` stop early and are marked. `block_ms` is the
-    length of a block. `deadline` (time.monotonic) ends all rounds, floor or not."""
+    length of a block: on a CPU that others use, shorter than a scheduler's time slice (about 3 ms), because a
+    process that has slept is let through for that long. `deadline` (time.monotonic) ends all rounds, floor or
+    not."""
 
     seconds_per_cell: float = 0.8
     floor_rounds: int = 7
     cap_rounds: int = 60
-    block_ms: float = 4.0
+    block_ms: float = 2.0
     settled: float = 0.01
     patience: float = 10.0
     deadline: float | None = None
@@ -132,7 +139,7 @@ def _estimate(seat: _Seat, budget: Budget) -> None:
     except Exception as error:
         seat.error = error
         return
-    seat.calls = max(1, round(budget.block_ms / max(seat.estimate_ms, 1e-6)))
+    seat.calls = max(1, round(budget.block_ms / max(seat.estimate_ms, FASTEST_CALL_MS)))
 
 
 def _take_block(seat: _Seat) -> None:
@@ -208,11 +215,13 @@ def _ratio(reference: _Seat | None, own: _Seat) -> tuple[float | None, float | N
     middle = statistics.median(ratios)
     if len(ratios) < FEWEST_SAMPLES:
         return middle, None, None
-    return (middle, *ratio_interval(ratios, max(_delay_share(own), _delay_share(reference))))
+    return (middle, *ratio_interval(ratios, _delay_share(reference), _delay_share(own)))
 
 
 def _delay_share(seat: _Seat) -> float:
-    return _median([block.delay_ms and block.delay_ms / block.total_ms for block in seat.blocks]) or 0.0
+    """The share of a block that other processes took. The median, as of the times: a few bad blocks move neither."""
+    shares = [block.delay_ms and block.delay_ms / block.total_ms for block in seat.blocks]
+    return min(_median(shares) or 0.0, MOST_LOST)
 
 
 def _more(seat: _Seat, budget: Budget) -> dict[str, Any]:
@@ -240,6 +249,7 @@ def _more(seat: _Seat, budget: Budget) -> dict[str, Any]:
         "estimate_ms": seat.estimate_ms,
         "unstable": len(seat.samples) < budget.floor_rounds or _width(seat.samples) > UNSTABLE,
         "disturbed": _delay_share(seat) > DISTURBED,
+        "lost_share": round(_delay_share(seat), 4),
         "throttled": [index for index, block in enumerate(blocks) if block.throttled],
         "interval": {"level": LEVEL, "resolution": RESOLUTION},
         **{name: value for name, value in found.items() if value is not None},

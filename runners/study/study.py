@@ -21,9 +21,11 @@ from typing import Any, Protocol
 import msgspec
 
 from models.case import CATALOGUE, Variant
+from runners.backends import BACKENDS
 from runners.study import record as records
 from runners.study.clock import Block
 from runners.study.device import floor_ms
+from runners.study.interpreters import NotMade, interpreter
 from runners.study.lane import Lane, LaneFailed, Limits, events
 from runners.study.plan import Round
 from runners.study.record import FAITHFUL, Cell, CellKey, Environment, Reason, Record, StageOutcome
@@ -75,6 +77,7 @@ class Study:
         self.unreached: list[str] = []
         self._lanes: dict[LaneKey, Lane] = {}
         self._traced = 0
+        self._interpreters: dict[str, str] = {}
         self._missing: dict[str, Outcome] = {}
         self._bandwidth: dict[str, float] = {}
         self._began = time.monotonic()
@@ -97,8 +100,14 @@ class Study:
             self._close_lanes()
 
     def _prepare(self, rounds: Sequence[Round]) -> None:
-        """Let every engine do what it does once per machine, so that no cell is charged with it."""
+        """Make environments, and let every engine do what it does once per machine, so that no cell pays for it."""
         names = {name for round_ in rounds if self._todo(round_) for name in round_.backends}
+        for name in names:
+            if name in BACKENDS and BACKENDS[name].requirements:
+                try:
+                    self._interpreters[name] = str(interpreter(name, BACKENDS[name].requirements))
+                except NotMade as error:
+                    self._missing[name] = Outcome(verdict="unavailable", reason=Reason("ENV.not_made", str(error)))
         runners = {road(name, {}, self.settings.has_gpu).runner for name in names}
         with self._working(True):
             for runner in sorted(runners):
@@ -278,12 +287,9 @@ class Study:
     def _lane(self, round_: Round, variant: Variant, name: str) -> Lane:
         key = (variant.name, name)
         if key not in self._lanes:
-            job = Job(
-                case_path=str(Path(round_.case.path).resolve()),
-                directory="",
-                variant=variant,
-                road=road(name, self.settings.options, self.settings.has_gpu),
-            )
+            way = road(name, self.settings.options, self.settings.has_gpu)
+            way.interpreter = self._interpreters.get(name)
+            job = Job(case_path=str(Path(round_.case.path).resolve()), directory="", variant=variant, road=way)
             self._lanes[key] = Lane(job, self.settings.limits)
         return self._lanes[key]
 

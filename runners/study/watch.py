@@ -54,8 +54,11 @@ class Watch:
         with _Functions(self), _Operators(self):
             yield
 
-    def on_function(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
-        """A call of torch's Python interface, after it returned; gives the result that the caller gets."""
+    def on_function(
+        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, launches: int
+    ) -> Any:
+        """A call of torch's Python interface, after it returned; gives the result that the caller gets.
+        `launches` is the count from before the call."""
         given = _tensors((args, kwargs))
         device = kwargs.get("device")
         if given and not self._all_on_host(given):
@@ -67,6 +70,7 @@ class Watch:
             elif name == "new_tensor":
                 self._wait(name, TO_DEVICE)
         elif not given and device is None:
+            self.launches = launches
             self._mark(result)
         elif not given and name in COPIES_TO_DEVICE:
             self._wait(name, TO_DEVICE)
@@ -131,8 +135,9 @@ class _Functions(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        launches = self._watch.launches
         result = func(*args, **kwargs)
-        return self._watch.on_function(getattr(func, "__name__", ""), args, kwargs, result)
+        return self._watch.on_function(getattr(func, "__name__", ""), args, kwargs, result, launches)
 
 
 class _Operators(TorchDispatchMode):

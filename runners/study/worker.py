@@ -27,6 +27,7 @@ from runners.backends import BACKENDS
 from runners.runner import Built, Loaded
 from runners.study import audit
 from runners.study.device import copy_bandwidth
+from runners.study.environment import packages
 from runners.study.reasons import reason_of
 from runners.study.record import STAGES, Reason, Stage, StageOutcome, Verdict
 
@@ -35,13 +36,16 @@ POOL_SIZE = 8
 
 
 class Road(msgspec.Struct, kw_only=True):
-    """What a worker must know of a backend; `runner` and `exporters` are names of modules."""
+    """What a worker must know of a backend; `runner` and `exporters` are names of modules, `interpreter` the path
+    of a Python of the backend's own."""
 
     name: str
     runner: str
     exporters: tuple[str, ...]
     device: str
     options: dict[str, Any] = {}
+    interpreter: str | None = None
+    distributions: tuple[str, ...] = ()
 
 
 def road(name: str, options: Mapping[str, Any], has_gpu: bool) -> Road:
@@ -53,6 +57,7 @@ def road(name: str, options: Mapping[str, Any], has_gpu: bool) -> Road:
         exporters=tuple(f"exporters.{exporter}" for exporter in backend.exporters),
         device="cuda" if has_gpu and backend.device != "cpu" else "cpu",
         options={**backend.options, **options},
+        distributions=backend.distributions,
     )
 
 
@@ -283,6 +288,8 @@ class Attempt:
         from runners.study.verify import Subject, verify
 
         torch.manual_seed(self.workload.seed or 0)
+        if self.road.device == "cuda" and torch.cuda.current_stream() == torch.cuda.default_stream():
+            torch.cuda.set_stream(torch.cuda.Stream())  # ONNX Runtime and TensorRT fence the default stream
         _reset_peak_memory()
         is_eager = self.road.name == "eager"
         module = self.case.build(self.variant, self.workload).to(self.road.device)
@@ -294,6 +301,8 @@ class Attempt:
             options=self.road.options,
             stages=self.stages,
         )
+        if self.road.interpreter:
+            request.facts["packages"] = packages(self.road.distributions)
         floor_bytes = self.case.optional("floor_bytes")
         if floor_bytes is not None:
             request.facts["floor_bytes"] = floor_bytes(self.workload)

@@ -16,6 +16,11 @@ from runners.study import reasons
 pytestmark = pytest.mark.tensorrt_rtx
 
 
+@pytest.fixture(autouse=True)
+def without_a_device(monkeypatch):
+    monkeypatch.setattr(tensorrt_engine, "capability_here", lambda: None)
+
+
 def built(tmp_path, module, *arguments, dynamic_shapes=None, **options):
     request = Request(arguments, "cpu", tmp_path, options={"module": "tensorrt_rtx", "sm": "8.9", **options})
     program = torch.export.export(module.eval(), arguments, dynamic_shapes=dynamic_shapes)
@@ -104,6 +109,16 @@ def test_dynamic_dimensions_get_a_profile_within_the_programs_bounds(tmp_path):
     assert profile["max"] == (8, 3)
 
 
+def test_values_that_become_sizes_get_a_profile(tmp_path):
+    class First(torch.nn.Module):
+        def forward(self, x, count):
+            return x[: count.item()]
+
+    _, request = built(tmp_path, First(), torch.rand(8), torch.tensor(3))
+    (profile,) = request.facts["profile"].values()
+    assert profile == {"min": (0,), "opt": (3,), "max": (6,)}
+
+
 def test_another_sm_is_built_for_and_an_unknown_one_refused(tmp_path):
     engine, _ = built(tmp_path, torch.nn.ReLU(), torch.ones(4), sm="12.0")
     assert engine.sm == "12.0"
@@ -112,11 +127,11 @@ def test_another_sm_is_built_for_and_an_unknown_one_refused(tmp_path):
 
 
 @pytest.mark.parametrize(("here", "wanted"), [(None, "8.9"), ("8.6", None), ("1.0", "8.9")])
-def test_the_device_that_is_here_decides_where_none_is_asked_for(monkeypatch, here, wanted):
+def test_a_device_that_the_package_knows_is_built_for(monkeypatch, here, wanted):
     import tensorrt_rtx
 
     monkeypatch.setattr(tensorrt_engine, "capability_here", lambda: here)
-    assert tensorrt_engine.target(tensorrt_rtx, None) == wanted
+    assert tensorrt_engine.target(tensorrt_rtx, "8.9") == tensorrt_engine.target(tensorrt_rtx, None) == wanted
 
 
 def test_nothing_is_printed(tmp_path, capfd):

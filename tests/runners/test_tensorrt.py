@@ -53,6 +53,7 @@ def test_without_a_device_an_engine_is_built_and_not_run(tmp_path):
 @pytest.mark.tensorrt_rtx
 def test_an_engine_for_another_device_is_built_and_not_run(tmp_path, monkeypatch):
     asked = request(tmp_path, (torch.ones(3),), sm="12.0")
+    monkeypatch.setattr(tensorrt_engine, "capability_here", lambda: None)
     engine = built(Halve(), asked)
     monkeypatch.setattr(tensorrt, "capability_here", lambda: "8.9")
     with pytest.raises(Built, match=r"built for SM 12\.0; this machine has SM 8\.9"):
@@ -238,3 +239,11 @@ def _installed(name):
     except ImportError:
         return False
     return True
+
+
+@pytest.mark.tensorrt_rtx
+def test_the_targets_offered_are_those_of_the_binding() -> None:
+    from exporters.tensorrt_engine import compute_capabilities
+    from runners.backends import RTX_TARGETS
+
+    assert sorted(RTX_TARGETS) == sorted(compute_capabilities(pytest.importorskip("tensorrt_rtx")))

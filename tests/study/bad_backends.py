@@ -89,18 +89,21 @@ def biased_order(module: nn.Module) -> Call:
 
     def call(*inputs: Tensor) -> Any:
         rows, labels = module(*inputs)
-        order = labels.argsort(-1, descending=True, stable=True)
+        order = labels.argsort(dim=-1, descending=True, stable=True)
         return rows.gather(-2, order.unsqueeze(-1).expand_as(rows)), labels.gather(-1, order)
 
     return call
 
 
 def biased_inclusion(module: nn.Module) -> Call:
-    """A sampler that draws only from the first two thirds of the items."""
+    """A sampler that leaves the last third of the items out where the rest will do."""
 
     def call(features: Tensor, labels: Tensor) -> Any:
-        keep = features.shape[-2] * 2 // 3
-        return module(features[..., :keep, :], labels[..., :keep])
+        fewer = labels.clone()
+        fewer[..., labels.shape[-1] * 2 // 3 :] = -1
+        half = module.k // 2
+        enough = ((fewer == 1).sum(-1) >= half).all() and ((fewer == 0).sum(-1) >= half).all()
+        return module(features, fewer if enough else labels)
 
     return call
 

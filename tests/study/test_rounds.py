@@ -146,20 +146,23 @@ def test_a_call_too_slow_for_the_floor_is_marked_unstable() -> None:
 
 
 def test_time_lost_to_other_processes_widens_the_interval_by_its_share() -> None:
-    rulers = {"eager": Scripted(lambda _: 1.0), "own": Scripted(lambda _: 0.8, delay_ms=0.8)}
-    timing = measure(rulers, "eager", BUDGET)["own"].timing
+    budget = Budget(60, cap_rounds=7, block_ms=4.0)
+    rulers = {
+        "eager": Scripted(lambda _: 1.0, delay_ms=0.4),  # a tenth of a block of four calls
+        "own": Scripted(lambda _: 0.8, delay_ms=0.8),  # a quarter
+    }
+    timing = measure(rulers, "eager", budget)["own"].timing
     assert timing is not None
     assert timing.more["disturbed"]
-    # Four calls of 0.8 ms a block, 0.8 ms of it lost: a quarter.
-    assert timing.ratio_low == pytest.approx(1.25 / (1.25 + RESOLUTION))
-    assert timing.ratio_high == pytest.approx(1.25 * (1.25 + RESOLUTION))
-    assert is_tie(timing.ratio_low, timing.ratio_high)
+    assert timing.ratio == pytest.approx(1.25)
+    assert timing.ratio_low == pytest.approx(1.25 * 0.9 / (1 + RESOLUTION))
+    assert timing.ratio_high == pytest.approx(1.25 / 0.75 * (1 + RESOLUTION))
 
 
 def test_marks_of_the_blocks_arrive_beside_the_time() -> None:
     asleep = Scripted(lambda _: 1.0, cpu_ms=0.2, delay_ms=0.0)
     busy = Scripted(lambda _: 1.0, cpu_ms=4.0, delay_ms=0.0, device_ms=2.0, cold_ms=3.0, throttled=True, others=1)
-    outcomes = measure({"asleep": asleep, "busy": busy}, None, Budget(60, cap_rounds=7))
+    outcomes = measure({"asleep": asleep, "busy": busy}, None, Budget(60, cap_rounds=7, block_ms=4.0))
     slept, worked = outcomes["asleep"].timing, outcomes["busy"].timing
     assert slept is not None
     assert worked is not None

@@ -1,0 +1,69 @@
+"""IREE for real, on the CPU."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+from exporters import exported_program, iree_module
+from exporters.exporter import Request, Unavailable
+from runners import iree
+from tests.runners.engines import BrainFloat, Drawn, Scaled, assert_as_eager, go, scaled_inputs
+
+pytestmark = pytest.mark.iree
+
+
+class NonzeroByDimension(nn.Module):
+    """Plain `nonzero` is taken by IREE 3.13; its other form has no lowering."""
+
+    def forward(self, rows):
+        return torch.nonzero(rows > 0.5, as_tuple=True)
+
+
+@pytest.mark.parametrize(
+    ("module", "inputs"),
+    [(Scaled(), scaled_inputs()), (BrainFloat(), (torch.rand(5).bfloat16(),))],
+    ids=["leaves", "bfloat16"],
+)
+def test_as_eager(module, inputs, tmp_path):
+    engine, request = go("iree", module, inputs, tmp_path)
+    assert_as_eager(engine(*inputs), module, inputs)
+    assert request.facts["artifact_bytes"] == (tmp_path / "model.vmfb").stat().st_size
+    assert list(request.stages.seconds) == ["capture", "convert", "build"]
+
+
+def test_diagnostics_are_part_of_the_error(tmp_path):
+    with pytest.raises(RuntimeError) as error:
+        go("iree", NonzeroByDimension(), (torch.rand(9),), tmp_path)
+    assert "failed to legalize operation 'torch.aten.nonzero_numpy'" in str(error.value), "printed on standard error, kept in the message"
+
+
+def test_draws_are_live(tmp_path):
+    rows = torch.zeros(16)
+    engine, _ = go("iree", Drawn(), (rows,), tmp_path)
+    assert not torch.equal(engine(rows), engine(rows))
+
+
+def test_outputs_are_the_users_own(tmp_path):
+    rows = torch.rand(4)
+    engine, _ = go("iree", BrainFloat(), (rows,), tmp_path)
+    first = engine(rows)
+    kept = first.clone()
+    engine(rows + 1)
+    assert torch.equal(first, kept)
+
+
+def test_built_for_a_gpu_that_is_not_here_is_a_fact(tmp_path):
+    request = Request((torch.rand(4),), "cpu", tmp_path, options={"cuda": "sm_89"})
+    iree_module.export(exported_program.export(BrainFloat(), request), request)
+    assert request.facts["built_for_cuda_sm_89"] == (tmp_path / "model.sm_89.vmfb").stat().st_size
+
+
+def test_a_missing_package_is_unavailable(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "iree.turbine.aot", None)
+    with pytest.raises(Unavailable) as error:
+        iree.probe(Request((), "cpu", tmp_path))
+    assert error.value.code == "ENV.no_package"

@@ -1,0 +1,141 @@
+"""OpenVINO for real: its three roads, and its torch.compile backend, which is quiet about what it leaves out."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+from exporters import exported_program, openvino_model, traced_module
+from exporters.exporter import Request, Unavailable
+from runners import openvino
+from tests.runners.engines import BrainFloat, Drawn, PlainNonzero, Scaled, assert_as_eager, go, scaled_inputs
+
+
+class Refusing(nn.Module):
+    """No road takes it: export cannot decide, the tracer may not."""
+
+    def forward(self, rows):
+        if torch.compiler.is_compiling() or torch.jit.is_tracing():
+            raise ValueError("not while I am watched")
+        return rows
+
+
+class Sized(nn.Module):
+    """Only the tracer takes it: a Python decision on a value."""
+
+    def forward(self, rows):
+        return rows[: min(int((rows > 0.5).sum()), 4)] * 2
+
+
+@pytest.mark.openvino
+@pytest.mark.parametrize(
+    ("module", "inputs"),
+    [(Scaled(), scaled_inputs()), (BrainFloat(), (torch.rand(5).bfloat16(),)), (PlainNonzero(), (torch.rand(9),))],
+    ids=["leaves", "bfloat16", "nonzero"],
+)
+def test_as_eager(module, inputs, tmp_path):
+    engine, request = go("openvino", module, inputs, tmp_path)
+    assert_as_eager(engine(*inputs), module, inputs)
+    assert request.facts["road"] == "exported_program"
+
+
+@pytest.mark.openvino
+def test_the_roads_are_separate_facts(tmp_path):
+    rows = torch.rand(9)
+    module = Sized()
+    engine, request = go("openvino", module, (rows,), tmp_path)
+    roads = request.facts["roads"]
+    assert roads["traced"] == "converted"
+    assert "GuardOnDataDependentSymNode" in roads["exported_program"]
+    assert request.facts["road"] == "traced"
+    assert request.facts["trace_warnings"], "the tracer said what it froze"
+    assert_as_eager(engine(rows), module, (rows,))
+
+
+@pytest.mark.openvino
+def test_when_no_road_takes_it_the_words_of_all_are_kept(tmp_path):
+    with pytest.raises(openvino_model.NoRoad) as error:
+        go("openvino", Refusing(), (torch.rand(3),), tmp_path)
+    assert str(error.value).count("not while I am watched") == 3
+    assert all(f"[{road}]" in str(error.value) for road in openvino_model.ROADS)
+
+
+@pytest.mark.openvino
+def test_a_further_size_of_the_same_module_does_not_explore_again(tmp_path):
+    module = BrainFloat()
+    for size in (3, 4):
+        directory = tmp_path / str(size)
+        directory.mkdir()
+        _, request = go("openvino", module, (torch.rand(size),), directory)
+    assert list(request.facts["roads"]) == ["exported_program"]
+
+
+@pytest.mark.openvino
+def test_an_artifact_of_another_exporter_has_one_road(tmp_path):
+    rows = torch.rand(4)
+    for exporter, road in ((exported_program, "exported_program"), (traced_module, "traced")):
+        request = Request((rows,), "cpu", tmp_path)
+        models = openvino_model.export(exporter.export(BrainFloat(), request), request)
+        assert list(models) == [road]
+        torch.testing.assert_close(openvino.load(models, request)(rows), rows * 2 + 1)
+
+
+@pytest.mark.openvino
+def test_another_shape_is_refused_unless_it_was_asked_dynamic(tmp_path):
+    engine, _ = go("openvino", BrainFloat(), (torch.rand(4),), tmp_path)
+    with pytest.raises(RuntimeError, match="shape"):
+        engine(torch.rand(5))
+    request = Request((torch.rand(4),), "cpu", tmp_path, dynamic_shapes=({0: "rows"},))
+    models = openvino_model.export(exported_program.export(BrainFloat(), request), request)
+    rows = torch.rand(5)
+    torch.testing.assert_close(openvino.load(models, request)(rows), rows * 2 + 1)
+
+
+@pytest.mark.openvino
+def test_outputs_are_the_users_own(tmp_path):
+    rows = torch.rand(4)
+    engine, _ = go("openvino", BrainFloat(), (rows,), tmp_path)
+    first = engine(rows)
+    kept = first.clone()
+    engine(rows + 1)
+    assert torch.equal(first, kept)
+
+
+@pytest.mark.openvino
+def test_draws_are_live(tmp_path):
+    rows = torch.zeros(16)
+    engine, _ = go("openvino", Drawn(), (rows,), tmp_path)
+    assert not torch.equal(engine(rows), engine(rows))
+
+
+@pytest.mark.openvino
+def test_a_missing_package_is_unavailable(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "openvino", None)
+    with pytest.raises(Unavailable) as error:
+        openvino.probe(Request((), "cpu", tmp_path))
+    assert error.value.code == "ENV.no_package"
+
+
+@pytest.mark.openvino_compile
+def test_compile_reports_what_stays_in_torch(tmp_path):
+    inputs = (torch.rand(5).bfloat16(),)
+    engine, request = go("openvino_compile", BrainFloat(), inputs, tmp_path)
+    assert_as_eager(engine(*inputs), BrainFloat(), inputs)
+    engine.inspect()
+    (finding,) = request.findings
+    assert (finding.verdict, finding.code) == ("partial", "FALLBACK.undelegated")
+    assert "2 of 2 operators ran outside OpenVINO" in finding.text
+    assert "OpenVINO execution failed with torch.bfloat16" in finding.text, "its own debug message is the reason"
+
+
+@pytest.mark.openvino_compile
+def test_compile_of_a_whole_graph_leaves_nothing(tmp_path):
+    inputs = scaled_inputs()
+    engine, request = go("openvino_compile", Scaled(), inputs, tmp_path)
+    assert_as_eager(engine(*inputs), Scaled(), inputs)
+    engine.inspect()
+    assert request.findings == []
+    assert request.facts["operators_delegated"] > 2
