@@ -1,7 +1,7 @@
 """IREE: `ExportedProgram` in, a `.vmfb` file out, compiled for the CPU by LLVM.
 
 Option `cuda`, e.g. `"sm_89"`: compile for that GPU too, which needs none; the fact `built_for_cuda_sm_89` holds
-the bytes of the result, or the first line of the refusal.
+the bytes of the result, or the words of the refusal.
 
 https://iree.dev/guides/ml-frameworks/pytorch/
 """
@@ -39,7 +39,7 @@ def export(source: ExportedProgram, request: Request) -> IREEModule:
             _compile(source, request, for_cuda, "cuda", f"--iree-cuda-target={architecture}")
             built: int | str = for_cuda.stat().st_size
         except RuntimeError as error:
-            built = str(error).partition("\n")[0]
+            built = str(error)
         request.facts[f"built_for_cuda_{architecture}"] = built
     return IREEModule(path, signature_of(source))
 

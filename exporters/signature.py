@@ -38,10 +38,13 @@ class Signature:
         return [tensor.detach().contiguous() for tensor in tensors]
 
     def restore(self, outputs: Sequence[Any]) -> Any:
-        """The module's outputs from the engine's: what is constant is put back where it belongs."""
+        """The module's outputs from the engine's: what is constant is put back where it belongs.
+
+        An exported program returns the inputs it changes before its outputs; they are left out.
+        """
         from torch.utils._pytree import tree_unflatten
 
-        values = iter(outputs)
+        values = iter(outputs[len(outputs) - self.structure.num_leaves + len(self.constants) :])
         leaves = [
             self.constants[place] if place in self.constants else self._value(place, next(values))
             for place in range(self.structure.num_leaves)

@@ -86,7 +86,8 @@ class Nonzero(nn.Module):
         positives = positives[self._order(positives, noise)[:positive_quota]]
         negatives = negatives[self._order(negatives, noise)[:negative_quota]]
         index = torch.cat([positives, negatives])
-        torch._check(index.shape[0] == self.k, lambda: _TOO_FEW)
+        if not torch.jit.is_tracing():  # type: ignore[attr-defined]
+            torch._check(index.shape[0] == self.k, lambda: _TOO_FEW)
         slots = torch.randperm(self.k, device=labels.device) if noise is None else noise[-self.k :].argsort()
         index = index[slots]
         return features[index], labels[index]
@@ -259,7 +260,8 @@ def statistics(
         arguments = (features.to(device), labels.to(device))
         broken, draws = _draw(call, arguments, workload, seconds)
         layout = _layout(labels.reshape(-1, labels.shape[-1])[0], workload)
-        found, seen = broken, {}
+        found = broken
+        seen: dict[str, Any] = {}
         if not broken:
             others = None if reference is None else _draw(reference, arguments, workload, seconds)[1]
             found, seen = draw_statistics.sampling_faults(draws, layout, others)

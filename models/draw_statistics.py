@@ -167,18 +167,20 @@ def _broken_rules(draws: Positions, layout: Layout) -> list[Fault]:
 
 def _dependent(draws: Positions, ordered: Positions, layout: Layout) -> list[Fault]:
     """Draws that repeat one another, though there are far too many possible ones for that."""
-    import numpy
-
     calls = len(draws) // layout.batch
     one_way = all(layout.quota(which) in (0, len(layout.members(which))) for which in (0, 1))
-    if calls > 1 and len(numpy.unique(draws.reshape(calls, -1), axis=0)) == 1:
+    if calls > 1 and _different(draws.reshape(calls, -1)) == 1:
         return [Fault("RNG.frozen", f"{calls} calls drew the same")]
-    if calls > 1 and not one_way and len(numpy.unique(ordered.reshape(calls, -1), axis=0)) == 1:
+    if calls > 1 and not one_way and _different(ordered.reshape(calls, -1)) == 1:
         return [Fault("RNG.frozen", f"{calls} calls drew the same items; only their order changes")]
-    if (different := len(numpy.unique(draws, axis=0))) < len(draws):
+    if (different := _different(draws)) < len(draws):
         return [Fault("RNG.repeats", f"only {different} of {len(draws)} draws differ: calls, or rows of a batch, "
                       "repeat one another")]
     return []
+
+
+def _different(rows: Positions) -> int:
+    return len({row.tobytes() for row in rows})
 
 
 def _tests(layout: Layout, draws: int) -> dict[str, Test]:
@@ -239,7 +241,7 @@ def _order_tests(layout: Layout, draws: int) -> dict[str, Test]:
         for which in (0, 1):
             members = layout.members(which)
             chance[members] = layout.quota(which) / max(len(members), 1)
-        counts = numpy.bincount(item_bin, chance, minlength=side)
+        counts = numpy.bincount(item_bin, chance, minlength=side).astype(float)
         tests["order of the items"] = Test(
             "ORDER.biased",
             _table(slot_bin, item_bin, side),

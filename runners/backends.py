@@ -73,5 +73,9 @@ BACKENDS: dict[str, Backend] = {
                 ("torch", "iree-base-compiler", "iree-base-runtime", "iree-turbine"), "iree"),
         Backend("tvm", "tvm", (*_EXPORTED, "tvm_module"), "cpu", ("torch", "apache-tvm"), "tvm"),
         Backend("xla", "xla", (), "cpu", ("torch", "jax", "torchax"), "xla"),
+        # in an environment of their own, when asked for by name
+        Backend("onnxruntime_cpu@1.32", "onnxruntime", _ONNX, "cpu", ("torch", "onnx", "onnxscript", "onnxruntime"),
+                options={"provider": "CPUExecutionProvider"},
+                requirements=("torch==2.13.0", "onnxruntime==1.32.0", "onnx==1.23.2", "onnxscript==0.7.2")),
     )
 }

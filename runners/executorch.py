@@ -48,7 +48,8 @@ def load(source: ExecutorchProgram, request: Request) -> Engine:
             # The exception has a number only. The words are printed, and hearing them costs: on failure alone.
             with kept_words():
                 outputs = method.execute(leaves)
-        return tree_unflatten(outputs, structure)
+        # An exported program returns the inputs it changes before its outputs.
+        return tree_unflatten(outputs[len(outputs) - structure.num_leaves :], structure)
 
     return Engine(call)
 

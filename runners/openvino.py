@@ -46,7 +46,7 @@ def load(source: dict[str, OpenVINOModel], request: Request) -> Engine:
             failures[road] = error
             request.facts.setdefault("roads", {})[road] = first_line(error)
         else:
-            request.facts |= {"road": road, **model.facts}
+            request.facts.update({**model.facts, **request.facts, "road": road})
             request.findings += model.findings
             return engine
     if len(failures) == 1:
@@ -59,6 +59,10 @@ def _compile(source: OpenVINOModel, request: Request) -> Engine:
     import torch
 
     compiled = openvino.Core().compile_model(source.model, "CPU")
+    openvino.serialize(source.model, request.directory / "model.xml", request.directory / "model.bin")
+    request.facts["artifact_bytes"] = sum(
+        (request.directory / f"model.{part}").stat().st_size for part in ("xml", "bin")
+    )
     request.facts["operators"] = len(source.model.get_ops())
     request.facts["inference_precision"] = compiled.get_property("INFERENCE_PRECISION_HINT").to_string()
     is_bfloat16 = [port.element_type == openvino.Type.bf16 for port in compiled.outputs]

@@ -237,13 +237,12 @@ def main() -> int:
     return 0 if holds else 1
 
 
-def _undisturbed(rulers: dict[str, Process], key: str, seed: int) -> Timing:
-    for again in range(TRIES):
-        outcome = measure(rulers, "plain", CAREFUL, seed=seed + SLOWED * again)[key]
-        if outcome.timing is None:
-            raise outcome.error or RuntimeError(f"{key} was not measured")
-        if not outcome.timing.more["disturbed"]:
-            break
+def _undisturbed(rulers: dict[str, Process], key: str, seed: int, tries: int = TRIES) -> Timing:
+    outcome = measure(rulers, "plain", CAREFUL, seed=seed)[key]
+    if outcome.timing is None:
+        raise outcome.error or RuntimeError(f"{key} was not measured")
+    if outcome.timing.more["disturbed"] and tries > 1:
+        return _undisturbed(rulers, key, seed + SLOWED, tries - 1)
     return outcome.timing
 
 

@@ -23,9 +23,9 @@ MEASURED_BESIDE = {
     "sm_mhz": "SM MHz",
     "throttled": "throttled samples",
     "other_processes": "others on the GPU",
-    "cpu_share": "processor share",
-    "waits": "waits",
+    "waiting_share": "share waited",
     "unstable": "unstable",
+    "disturbed": "disturbed",
     "rounds": "rounds",
     "calls_per_block": "calls a block",
 }

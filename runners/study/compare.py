@@ -2,7 +2,7 @@
 
 Shape and dtype come first. Integers and booleans are compared exactly, in their own dtype. Floats may differ
 from eager, or from a float64 run of eager, by the tolerance of their dtype; they are compared exactly where
-eager only moved values out of its inputs. NaN equals NaN at the same place, infinity its own sign. Indices
+eager only moves values of its inputs. NaN equals NaN at the same place, infinity its own sign. Indices
 that differ are a tie where they are distinct and point, in an input, to the very values of another output.
 
 Outputs may be anything that torch.export accepts. Engines return flat lists of tensors, so: a backend's
@@ -13,7 +13,7 @@ number may come back as a tensor of one element.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -36,8 +36,8 @@ the allowance grows to four times eager's own distance, at most `WIDEST` fold.""
 
 WIDEST = 64.0
 
-MOVED_LIMIT = 1 << 20
-"""Inputs of more elements than this are not searched for the values of an output."""
+MOVED_LIMIT, MOVED_TRIES = 1 << 17, 4
+"""Inputs of more elements are not searched for the values of an output; and how often they are."""
 
 
 @dataclass
@@ -88,24 +88,30 @@ def clone(tree: Any, device: str | None = None) -> Any:
 
 
 def compare(
-    expected: Any, actual: Any, inputs: Any, tally: Tally, *, precise: Any = None,
+    expected: Any,
+    actual: Any,
+    inputs: Any,
+    tally: Tally,
+    *,
+    precise: Any = None,
+    exact: frozenset[int] = frozenset(),
     skip: frozenset[int] = frozenset(),
 ) -> Fault | None:
     """The first difference of `actual` from eager's outputs `expected` for the arguments `inputs`, or None.
 
-    `precise` are the outputs of a float64 run of eager, None where there is none. The leaves in
-    `skip` are drawn: of them only dtype and number of dimensions are compared.
+    `precise` are the outputs of a float64 run of eager, None where there is none. Floats of the leaves in
+    `exact` have no tolerance. The leaves in `skip` are drawn: of them only dtype and number of dimensions are compared.
     """
     if fault := structure_fault(expected, actual, skip):
         return fault
     wanted, given = leaves(expected), leaves(actual)
-    exact_ones = leaves(precise) if precise is not None else []
-    if len(exact_ones) != len(wanted):
-        exact_ones = [None] * len(wanted)
+    precise_leaves = leaves(precise) if precise is not None else []
+    if len(precise_leaves) != len(wanted):
+        precise_leaves = [None] * len(wanted)
     for number, (want, got) in enumerate(zip(wanted, given, strict=True)):
         if number in skip:
             continue
-        fault = _leaf_fault(want, got, exact_ones[number], inputs, tally)
+        fault = _leaf_fault(want, got, precise_leaves[number], number in exact, tally)
         if fault and (tied := _ties(number, wanted, given, inputs)):
             tally.ties += tied
             fault = None
@@ -115,14 +121,14 @@ def compare(
     return None
 
 
-def differing(first: Any, second: Any, inputs: Any, *, exactly: bool) -> frozenset[int]:
+def differing(first: Any, second: Any, *, exactly: bool) -> frozenset[int]:
     """Numbers of the leaves in which two runs of eager differ: at all, or by more than their tolerance."""
     pairs = list(zip(leaves(first), leaves(second), strict=True))
     return frozenset(
         number
         for number, (a, b) in enumerate(pairs)
         if not _identical(a, b)
-        and (exactly or structure_fault(a, b) is not None or _leaf_fault(a, b, None, inputs, Tally()) is not None)
+        and (exactly or structure_fault(a, b) is not None or _leaf_fault(a, b, None, False, Tally()) is not None)
     )
 
 
@@ -159,6 +165,31 @@ def identical(first: Any, second: Any) -> bool:
     return all(_identical(a, b) for a, b in zip(leaves(first), leaves(second), strict=True))
 
 
+def moved(eager: Callable[..., Any], inputs: tuple[Any, ...]) -> frozenset[int]:
+    """The numbers of the floating outputs of which eager computes nothing: they are values of the inputs, also
+    when the inputs' floats are others of the same signs."""
+    import torch
+    from torch.utils._pytree import tree_map
+
+    def other(leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor) or not leaf.is_floating_point():
+            return leaf
+        return leaf * (0.5 + torch.rand(leaf.shape, device=leaf.device)).to(leaf.dtype)
+
+    if sum(leaf.numel() for leaf in leaves(inputs) if isinstance(leaf, torch.Tensor)) > MOVED_LIMIT:
+        return frozenset()
+    found: frozenset[int] | None = None
+    for _ in range(MOVED_TRIES):
+        given = tree_map(other, clone(inputs))
+        try:
+            outputs = leaves(eager(*clone(given)))
+        except Exception:  # other values may be none that the module takes
+            return frozenset()
+        held = frozenset(number for number, leaf in enumerate(outputs) if _holds_only(leaf, given))
+        found = held if found is None else found & held
+    return found or frozenset()
+
+
 def tolerance(dtype: Any) -> tuple[float, float]:
     """(relative, absolute) tolerance of a torch dtype; (0, 0) for what is compared exactly."""
     if dtype.is_complex:
@@ -167,7 +198,7 @@ def tolerance(dtype: Any) -> tuple[float, float]:
     return TOLERANCES.get(name, TOLERANCES["float8_e5m2"] if dtype.is_floating_point else (0.0, 0.0))
 
 
-def _leaf_fault(want: Any, got: Any, precise: Any, inputs: Any, tally: Tally) -> Fault | None:
+def _leaf_fault(want: Any, got: Any, precise: Any, exact: bool, tally: Tally) -> Fault | None:
     import torch
 
     if not isinstance(want, torch.Tensor):
@@ -176,7 +207,7 @@ def _leaf_fault(want: Any, got: Any, precise: Any, inputs: Any, tally: Tally) ->
         return None if _same_number(want, value) else Fault("VALUE.mismatch", f"{value!r}, in eager {want!r}")
     want, got = _plain(want), _plain(got).to(want.device)
     tally.elements += want.numel()
-    if not want.is_floating_point() or _identical(want, got) or _moved(want, inputs):
+    if exact or not want.is_floating_point() or _identical(want, got):
         differs = ~_equal(want, got)
         return _difference(differs, want, got) if differs.any() else None
     relative, absolute = tolerance(want.dtype)
@@ -204,19 +235,15 @@ def _difference(differs: Tensor, want: Tensor, got: Tensor) -> Fault:
                  f"{got[where].item()!r}, in eager {want[where].item()!r}")
 
 
-def _moved(want: Tensor, inputs: Any) -> bool:
-    """Whether every value of an output is a value of an input: eager computed nothing, it moved values."""
+def _holds_only(output: Any, inputs: Any) -> bool:
+    """Whether every value of a floating output is one of an input of the same dtype."""
     import torch
 
-    sources = [
-        leaf.detach().reshape(-1)
-        for leaf in leaves(inputs)
-        if isinstance(leaf, torch.Tensor) and leaf.dtype == want.dtype and leaf.layout == torch.strided
-    ]
-    if not sources or not want.numel() or sum(source.numel() for source in sources) > MOVED_LIMIT:
+    if not isinstance(output, torch.Tensor) or not output.is_floating_point() or not output.numel():
         return False
-    values = torch.cat(sources)
-    return bool(torch.isin(want.double(), values.double().to(want.device)).all())
+    sources = [_plain(leaf).reshape(-1) for leaf in leaves(inputs)
+               if isinstance(leaf, torch.Tensor) and leaf.dtype == output.dtype]
+    return bool(sources) and bool(torch.isin(_plain(output).double(), torch.cat(sources).double()).all())
 
 
 def _ties(number: int, wanted: Sequence[Any], given: Sequence[Any], inputs: Any) -> int:
@@ -269,7 +296,7 @@ def _informative(want: Any) -> bool:
 def _same_number(want: Any, got: Any) -> bool:
     if isinstance(want, float) and isinstance(got, (int, float)) and not isinstance(got, bool):
         relative, absolute = TOLERANCES["float32"]
-        return (math.isnan(want) and math.isnan(got)) or math.isclose(want, got, rel_tol=relative, abs_tol=absolute)
+        return (_is_nan(want) and _is_nan(got)) or math.isclose(want, got, rel_tol=relative, abs_tol=absolute)
     return bool(want == got)
 
 
@@ -277,10 +304,8 @@ def _flat(outputs: Any) -> bool:
     """Whether outputs are one leaf, or a list or tuple of leaves."""
     from torch.utils._pytree import tree_leaves
 
-    if isinstance(outputs, (list, tuple)):
-        return len(tree_leaves(outputs)) == len(outputs)
-    found = tree_leaves(outputs)
-    return len(found) == 1 and found[0] is outputs
+    parts = outputs if isinstance(outputs, (list, tuple)) else [outputs]
+    return all(len(found := tree_leaves(part)) == 1 and found[0] is part for part in parts)
 
 
 def _plain(tensor: Tensor) -> Tensor:
@@ -298,13 +323,18 @@ def _equal(first: Tensor, second: Tensor) -> Tensor:
     return same | (first.isnan() & second.isnan()) if first.is_floating_point() else same
 
 
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
 def _identical(first: Any, second: Any) -> bool:
     import torch
 
     if isinstance(first, torch.Tensor) != isinstance(second, torch.Tensor):
         return False
     if not isinstance(first, torch.Tensor):
-        return bool(first == second) or (first != first and second != second)
+        return bool(first == second) or (_is_nan(first) and _is_nan(second))
     if first.shape != second.shape or first.dtype != second.dtype:
         return False
-    return bool(_equal(_plain(first), _plain(second).to(first.device)).all())
+    first, second = _plain(first), _plain(second).to(first.device)
+    return torch.equal(first, second) or bool(_equal(first, second).all())

@@ -114,8 +114,8 @@ _RULES: tuple[tuple[str, str], ...] = (
      r"broadcasted|(?i:static dimension .* does not match)|The input tensor size is not equal to the model input"),
     ("OP.unsupported", r"No ONNX function found|(?i:unsupported (operator|function|op\b|node))|UNSUPPORTED_NODE|"
      r"UNSUPPORTED_GRAPH|not implemented for the operator|No conversion rule|[Nn]o importer|[Pp]lugin creator|"
-     r"failed to legalize operation|No Op registered for|Missing out variants|OperatorMissing|error 0x14|NOT_IMPLEMENTED|"
-     r"Could not find any implementation|No (translation|lowering) (found|rule)|MissingOperator|"
+     r"failed to legalize operation|No Op registered for|Missing out variants|OperatorMissing|error 0x14|"
+     r"NOT_IMPLEMENTED|Could not find any implementation|No (translation|lowering) (found|rule)|MissingOperator|"
      r"is not supported|not implemented"),
     ("GRAPH.invalid", r"INVALID_GRAPH|INVALID_PROTOBUF|INVALID_NODE|MODEL_DESERIALIZE_FAILED|SpecViolationError"),
     ("INPUT.misfit", r"takes (from )?\d+ (to \d+ )?positional arguments? but|missing \d+ required positional|"

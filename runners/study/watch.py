@@ -2,7 +2,6 @@
 
 Two modes look on. The dispatch mode sees every ATen operator with its tags. The function mode sees what leaves no
 operator behind when all tensors are on the CPU: copies to the host, and tensors made without naming a device.
-Imports torch; only the audit imports this.
 """
 
 from __future__ import annotations
@@ -10,12 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+if TYPE_CHECKING:
+    import torch
 
 SIZE = "the output's size depends on values"
 VALUE = "a value is read on the host"
@@ -51,7 +48,8 @@ class Watch:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        with _Functions(self), _Operators(self):
+        functions, operators = _modes(self)
+        with functions, operators:
             yield
 
     def on_function(
@@ -79,6 +77,8 @@ class Watch:
 
     def on_operator(self, operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
         """One ATen operator, after it ran."""
+        import torch
+
         given = _tensors((args, kwargs))
         name: str = operator._schema.name
         # `lift_fresh` wraps a Python value; on_function corrects it where a device was named.
@@ -93,6 +93,8 @@ class Watch:
         self.launches += not operator.is_view and name not in FREE
 
     def _why(self, name: str, tags: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
+        import torch
+
         if name in INDEXING:
             return self._why_index(name, args)
         if name == "aten::repeat_interleave" and kwargs.get("output_size") is not None:
@@ -106,6 +108,8 @@ class Watch:
         return CHECKED if name in UNTAGGED else None
 
     def _why_index(self, name: str, args: tuple[Any, ...]) -> str | None:
+        import torch
+
         indices = _tensors(args[1])
         masks = [index for index in indices if index.dtype in (torch.bool, torch.uint8)]
         if masks:
@@ -128,29 +132,30 @@ class Watch:
         return all(id(tensor) in self._host for tensor in tensors)
 
 
-class _Functions(TorchFunctionMode):
-    def __init__(self, watch: Watch) -> None:
-        super().__init__()
-        self._watch = watch
+def _modes(watch: Watch) -> tuple[Any, Any]:
+    """The two modes that report to `watch`."""
+    from torch.overrides import TorchFunctionMode
+    from torch.utils._python_dispatch import TorchDispatchMode
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        launches = self._watch.launches
-        result = func(*args, **kwargs)
-        return self._watch.on_function(getattr(func, "__name__", ""), args, kwargs, result, launches)
+    class Functions(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            kwargs = kwargs or {}
+            launches = watch.launches
+            result = func(*args, **kwargs)
+            return watch.on_function(getattr(func, "__name__", ""), args, kwargs, result, launches)
 
+    class Operators(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            kwargs = kwargs or {}
+            result = func(*args, **kwargs)
+            watch.on_operator(func, args, kwargs, result)
+            return result
 
-class _Operators(TorchDispatchMode):
-    def __init__(self, watch: Watch) -> None:
-        super().__init__()
-        self._watch = watch
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        result = func(*args, **kwargs)
-        self._watch.on_operator(func, args, kwargs, result)
-        return result
+    return Functions(), Operators()
 
 
 def _tensors(values: Any) -> list[torch.Tensor]:
+    import torch
+    from torch.utils._pytree import tree_leaves
+
     return [leaf for leaf in tree_leaves(values) if isinstance(leaf, torch.Tensor)]

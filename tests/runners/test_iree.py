@@ -38,7 +38,8 @@ def test_as_eager(module, inputs, tmp_path):
 def test_diagnostics_are_part_of_the_error(tmp_path):
     with pytest.raises(RuntimeError) as error:
         go("iree", NonzeroByDimension(), (torch.rand(9),), tmp_path)
-    assert "failed to legalize operation 'torch.aten.nonzero_numpy'" in str(error.value), "printed on standard error, kept in the message"
+    # Printed on standard error, kept in the message.
+    assert "failed to legalize operation 'torch.aten.nonzero_numpy'" in str(error.value)
 
 
 def test_draws_are_live(tmp_path):

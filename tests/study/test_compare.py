@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, tensor
 
-from runners.study.compare import TOLERANCES, Tally, clone, compare, differing, identical, tolerance
+from runners.study.compare import TOLERANCES, Tally, clone, compare, differing, identical, moved, tolerance
 
 NAN, INF = math.nan, math.inf
 
@@ -69,11 +69,18 @@ def test_arrays_are_compared_as_tensors() -> None:
     assert code((tensor([1.0]),), [tensor([1.0]).numpy()]) is None
 
 
-def test_values_that_eager_only_moved_are_compared_exactly() -> None:
+def test_exact_leaves_have_no_tolerance() -> None:
     x = tensor([0.1, 0.2, 0.3])
-    assert code(x.flip(0), x.flip(0) + 1e-7) is None
-    assert code(x.flip(0), x.flip(0) + 1e-7, (x,)) == "VALUE.mismatch"
-    assert code(x.flip(0), x.flip(0), (x,)) is None
+    assert code(x, x + 1e-7) is None
+    assert code(x, x + 1e-7, exact=frozenset({0})) == "VALUE.mismatch"
+    assert code(x, x.clone(), exact=frozenset({0})) is None
+
+
+def test_outputs_that_only_move_values_are_found() -> None:
+    x = torch.rand(12)
+    assert moved(lambda x: (x.flip(0), x * 1.5, x[x > 0.2], x.long(), x * 3 / 3, None), (x,)) == {0, 2}
+    assert moved(lambda x: (torch.sigmoid(x * 100),), (torch.ones(4),)) == frozenset()
+    assert moved(lambda x: 1 / 0, (x,)) == frozenset()
 
 
 def test_a_float64_run_widens_the_tolerance_to_eagers_own_error() -> None:
@@ -127,8 +134,8 @@ def test_drawn_leaves_are_compared_by_dtype_and_dimensions_only() -> None:
 
 def test_two_runs_of_eager() -> None:
     first, second = (tensor([1.0]), tensor([1.0]), tensor([3])), (tensor([1.0]), tensor([1.0 + 1e-6]), tensor([4]))
-    assert differing(first, second, (), exactly=True) == {1, 2}
-    assert differing(first, second, (), exactly=False) == {2}
+    assert differing(first, second, exactly=True) == {1, 2}
+    assert differing(first, second, exactly=False) == {2}
 
 
 def test_a_clone_shares_nothing_and_keeps_what_is_no_tensor() -> None:

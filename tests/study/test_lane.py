@@ -63,7 +63,7 @@ def test_memory_beyond_the_limit_ends_the_worker() -> None:
 
 
 def test_a_worker_that_leaves_keeps_its_last_words_and_no_children() -> None:
-    outcome, lane = attempt("tests.bad.leaves")
+    outcome, _ = attempt("tests.bad.leaves")
     assert outcome.verdict == "crashed"
     assert outcome.reason is not None
     assert outcome.reason.code == "CRASH.exit"

@@ -26,7 +26,7 @@ class Branch(nn.Module):
 
 class Read(nn.Module):
     def forward(self, x):
-        return x.reshape(-1)[: int(x.sum())] + torch.zeros(int(x.sum()))
+        return x.reshape(-1)[: int(x.sum())] + torch.zeros(int(x.sum()) - 1)
 
 
 class Width(nn.Module):
@@ -36,7 +36,7 @@ class Width(nn.Module):
 
 class Opens(nn.Module):
     def forward(self, x):
-        return x + len(open("/dev/null").read())  # noqa: SIM115, PTH123
+        return x + len(open("/dev/null").read())  # noqa: PTH123
 
 
 class Fixed(nn.Module):
@@ -79,16 +79,21 @@ def test_what_dynamo_says(module: nn.Module, code: str, line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "options", "code", "line"),
+    ("module", "code", "line"),
     [
-        (Branch(), {}, "DDS.guard", "if x.sum() > 0:"),
-        (Width(), {}, "DDS.guard", "return nn.functional.one_hot"),
-        (Fixed(), {"dynamic_shapes": ({0: Dim("n")},)}, "SHAPE.specialised", "return x.reshape(4)"),
+        (Branch(), "DDS.guard", "if x.sum() > 0:"),
+        (Read(), "DDS.guard", "return x.reshape(-1)[: int(x.sum())]"),
+        (Width(), "DDS.guard", "return nn.functional.one_hot"),
     ],
 )
-def test_what_export_says(module: nn.Module, options: dict, code: str, line: str) -> None:
-    reason = said_by(torch.export.export, module, (torch.ones(4),), **options)
+def test_what_export_says(module: nn.Module, code: str, line: str) -> None:
+    reason = said_by(torch.export.export, module, (torch.ones(4),))
     assert (reason.code, reason.where) == (code, line_of(line)), reason.text
+
+
+def test_a_dimension_that_export_turned_constant() -> None:
+    reason = said_by(torch.export.export, Fixed(), (torch.ones(4),), dynamic_shapes=({0: Dim("n")},))
+    assert reason.code == "SHAPE.specialised"
 
 
 @pytest.mark.parametrize(("module", "code", "line"), [

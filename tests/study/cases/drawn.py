@@ -37,6 +37,13 @@ class SomeOf(nn.Module):
         return x[torch.rand(x.shape[0]) < 0.5]
 
 
+class Rarely(nn.Module):
+    """Hardly ever something else."""
+
+    def forward(self, x):
+        return x + (torch.rand(()) < 0.05), torch.rand(3)
+
+
 class GivenNoise(nn.Module):
     def forward(self, x, noise):
         return x + noise

@@ -1,4 +1,4 @@
-"""The clock against a public one: `python -m runners.benchmark_against_public_tools` prints a Markdown table.
+"""The clock against a public one: `python -m tests.benchmarks.against_public_tools` prints a Markdown table.
 
 The same callables, in the same process, are timed by this project's clock in rounds and by
 torch.utils.benchmark's blocked autorange (docs.pytorch.org/docs/stable/benchmark_utils.html), in turn, so
