@@ -49,9 +49,7 @@ class NoRoad(Exception):
     """Every road refused. The message holds the whole text of each, in the order tried."""
 
     def __init__(self, failures: dict[str, Exception]) -> None:
-        super().__init__(
-            "\n\n".join(f"[{road}] {type(error).__name__}: {error}" for road, error in failures.items())
-        )
+        super().__init__("\n\n".join(f"[{road}] {type(error).__name__}: {error}" for road, error in failures.items()))
 
 
 def export(source: Any, request: Request) -> dict[str, OpenVINOModel]:

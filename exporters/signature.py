@@ -61,14 +61,10 @@ def signature_of(program: ExportedProgram) -> Signature:
     arguments = [spec.arg for spec in program.graph_signature.input_specs if spec.kind is InputKind.USER_INPUT]
     returned = [spec.arg for spec in program.graph_signature.output_specs if spec.kind is OutputKind.USER_OUTPUT]
     return Signature(
-        inputs=tuple(
-            place for place, argument in enumerate(arguments) if not isinstance(argument, ConstantArgument)
-        ),
+        inputs=tuple(place for place, argument in enumerate(arguments) if not isinstance(argument, ConstantArgument)),
         structure=program.call_spec.out_spec,
         constants={
-            place: argument.value
-            for place, argument in enumerate(returned)
-            if isinstance(argument, ConstantArgument)
+            place: argument.value for place, argument in enumerate(returned) if isinstance(argument, ConstantArgument)
         },
         numbers=frozenset(
             place

@@ -199,9 +199,7 @@ def more_inputs(workload: Workload) -> list[tuple[str, tuple[Tensor, Tensor]]]:
         sweep.append((f"{count} positives", (_features(workload, generator), _labels(workload, labels))))
     ignored = torch.randint(-1, 3, (workload.batch or 1, n), generator=generator)
     if workload.label_dtype in ("int32", "int64"):
-        sweep.append(
-            ("labels -1 to 2", (_features(workload, generator), _labels(workload, ignored)))
-        )
+        sweep.append(("labels -1 to 2", (_features(workload, generator), _labels(workload, ignored))))
     return sweep
 
 
@@ -212,19 +210,31 @@ def faults(arguments: tuple[Tensor, ...], outputs: tuple[Tensor, Tensor], worklo
     assert workload.k is not None
     shape = (*labels.shape[:-1], workload.k)
     if rows.shape != (*shape, features.shape[-1]) or taken.shape != shape:
-        return [Fault("SHAPE.mismatch", f"rows {tuple(rows.shape)} and labels {tuple(taken.shape)}; the "
-                      f"contract wants {(*shape, features.shape[-1])} and {shape}")]
+        return [
+            Fault(
+                "SHAPE.mismatch",
+                f"rows {tuple(rows.shape)} and labels {tuple(taken.shape)}; the "
+                f"contract wants {(*shape, features.shape[-1])} and {shape}",
+            )
+        ]
     if rows.dtype != features.dtype or taken.dtype != labels.dtype:
-        return [Fault("DTYPE.mismatch", f"rows {rows.dtype} and labels {taken.dtype}; the inputs have "
-                      f"{features.dtype} and {labels.dtype}")]
+        return [
+            Fault(
+                "DTYPE.mismatch",
+                f"rows {rows.dtype} and labels {taken.dtype}; the inputs have {features.dtype} and {labels.dtype}",
+            )
+        ]
     index = sampled_positions(rows)
     known = (index >= 0) & (index < labels.shape[-1])
     safe = index.clamp(0, labels.shape[-1] - 1)
     original = features.gather(-2, safe.unsqueeze(-1).expand_as(rows))
     known &= (original == rows).all(-1)
     if not known.all():
-        return [Fault("VALUE.not_in_input", f"{int((~known).sum())} of {known.numel()} sampled rows are no "
-                      "rows of the input")]
+        return [
+            Fault(
+                "VALUE.not_in_input", f"{int((~known).sum())} of {known.numel()} sampled rows are no rows of the input"
+            )
+        ]
     found = []
     ordered = index.sort(-1).values
     if (repeats := int((ordered[..., 1:] == ordered[..., :-1]).sum())) > 0:
@@ -237,8 +247,12 @@ def faults(arguments: tuple[Tensor, ...], outputs: tuple[Tensor, Tensor], worklo
     positives, negatives = (labels == 1).sum(-1), (labels == 0).sum(-1)
     quota = torch.where(negatives < workload.k - half, workload.k - negatives, positives.clamp(max=half))
     if not torch.equal((taken == 1).sum(-1), quota):
-        found.append(Fault("VALUE.quota", f"{(taken == 1).sum(-1).tolist()} positives were sampled where the "
-                           f"quota is {quota.tolist()}"))
+        found.append(
+            Fault(
+                "VALUE.quota",
+                f"{(taken == 1).sum(-1).tolist()} positives were sampled where the quota is {quota.tolist()}",
+            )
+        )
     return found
 
 

@@ -189,8 +189,9 @@ class CaseModule:
         function = self._own_inputs(variant) or self.module.example_inputs
         arguments = function()
         if not isinstance(arguments, tuple):
-            raise BrokenCase(f"{self.case.path}: {function.__name__}() must return a tuple, not "
-                             f"{type(arguments).__name__}")
+            raise BrokenCase(
+                f"{self.case.path}: {function.__name__}() must return a tuple, not {type(arguments).__name__}"
+            )
         return arguments
 
     def more_inputs(self, variant: Variant, workload: Workload) -> list[Input]:

@@ -174,8 +174,12 @@ def _dependent(draws: Positions, ordered: Positions, layout: Layout) -> list[Fau
     if calls > 1 and not one_way and _different(ordered.reshape(calls, -1)) == 1:
         return [Fault("RNG.frozen", f"{calls} calls drew the same items; only their order changes")]
     if (different := _different(draws)) < len(draws):
-        return [Fault("RNG.repeats", f"only {different} of {len(draws)} draws differ: calls, or rows of a batch, "
-                      "repeat one another")]
+        return [
+            Fault(
+                "RNG.repeats",
+                f"only {different} of {len(draws)} draws differ: calls, or rows of a batch, repeat one another",
+            )
+        ]
     return []
 
 
@@ -280,9 +284,7 @@ def _ones_in(slot_bin: NDArray[numpy.int64], bins: int, classes: NDArray[numpy.i
     return count
 
 
-def _table(
-    slot_bin: NDArray[numpy.int64], item_bin: NDArray[numpy.int64], side: int
-) -> Callable[[Positions], Counts]:
+def _table(slot_bin: NDArray[numpy.int64], item_bin: NDArray[numpy.int64], side: int) -> Callable[[Positions], Counts]:
     """Items per bin of slots and bin of positions, as one row of `side` times `side`."""
 
     def count(draws: Positions) -> Counts:

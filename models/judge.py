@@ -22,8 +22,13 @@ def differences(name: str, found: Tensor, wanted: Tensor, tolerance: Tensor | fl
     if agree.all():
         return []
     place = tuple((~agree).nonzero()[0].tolist())
-    return [Fault("VALUE.mismatch", f"{name}: {int((~agree).sum())} of {agree.numel()} values differ; the first "
-                  f"at {list(place)} is {found[place].item()}, not {wanted[place].item()}")]
+    return [
+        Fault(
+            "VALUE.mismatch",
+            f"{name}: {int((~agree).sum())} of {agree.numel()} values differ; the first "
+            f"at {list(place)} is {found[place].item()}, not {wanted[place].item()}",
+        )
+    ]
 
 
 def parts(outputs: Tensor | tuple[Tensor, ...]) -> tuple[Tensor, ...]:

@@ -175,9 +175,7 @@ def _callable(
         inputs = model.flatten(arguments, str(device))
         binding = session.io_binding()  # a new one each call: a used one would write into its old outputs
         for name, tensor in inputs.items():
-            binding.bind_input(
-                name, *place, element_types[tensor.dtype], tuple(tensor.shape), tensor.data_ptr()
-            )
+            binding.bind_input(name, *place, element_types[tensor.dtype], tuple(tensor.shape), tensor.data_ptr())
         for name in model.outputs:
             binding.bind_output(name, *place)
         if stream is None:

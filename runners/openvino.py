@@ -72,10 +72,7 @@ def _compile(source: OpenVINOModel, request: Request) -> Engine:
         outputs = [torch.from_numpy(results[port]) for port in range(len(is_bfloat16))]
         # OpenVINO hands bfloat16 out as float16 of the same bits, NumPy having no bfloat16.
         return source.restore(
-            [
-                output.view(torch.bfloat16) if bits else output
-                for output, bits in zip(outputs, is_bfloat16, strict=True)
-            ]
+            [output.view(torch.bfloat16) if bits else output for output, bits in zip(outputs, is_bfloat16, strict=True)]
         )
 
     return Engine(call)

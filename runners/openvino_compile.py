@@ -80,6 +80,4 @@ def _report(request: Request, graphs: list[Any], refusals: _Refusals) -> None:
     if left or refusals.texts or not graphs:
         names = ", ".join(f"{count} × {name}" for name, count in left.items())
         text = f"{sum(left.values())} of {total} operators ran outside OpenVINO: {names or 'a whole graph'}"
-        request.findings.append(
-            Finding("partial", "FALLBACK.undelegated", "\n".join([text, *refusals.texts]))
-        )
+        request.findings.append(Finding("partial", "FALLBACK.undelegated", "\n".join([text, *refusals.texts])))

@@ -177,8 +177,9 @@ def kept_result_is_exposed() -> Finding:
     inputs = pool()
     reference = fingerprints(plain, inputs)
     keeper, honest = (answers_repeat(fingerprints(call, inputs), reference) for call in (Keeper(), plain))
-    return Finding(f"a callable that keeps its result: exposed {keeper}, one that computes {honest}",
-                   keeper and not honest)
+    return Finding(
+        f"a callable that keeps its result: exposed {keeper}, one that computes {honest}", keeper and not honest
+    )
 
 
 def other_stream_is_marked() -> Finding:

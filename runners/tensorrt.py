@@ -72,9 +72,7 @@ def load(source: TensorrtEngine, request: Request) -> Engine:
     return Engine(_callable(trt, runtime, engine, context, source, request))
 
 
-def _callable(
-    trt: Any, runtime: Any, engine: Any, context: Any, source: TensorrtEngine, request: Request
-) -> Any:
+def _callable(trt: Any, runtime: Any, engine: Any, context: Any, source: TensorrtEngine, request: Request) -> Any:
     """The call; it keeps the runtime and the engine alive, which the context does not."""
     import torch
 
@@ -106,9 +104,7 @@ def _callable(
             self.buffer = torch.empty(max(size, 1), dtype=torch.uint8, device=request.device)
             return int(self.buffer.data_ptr())
 
-        def reallocate_output_async(
-            self, tensor_name: str, memory: Any, size: int, alignment: int, stream: int
-        ) -> int:
+        def reallocate_output_async(self, tensor_name: str, memory: Any, size: int, alignment: int, stream: int) -> int:
             return self.reallocate_output(tensor_name, memory, size, alignment)
 
         def notify_shape(self, tensor_name: str, shape: Any) -> None:

@@ -58,7 +58,10 @@ def test_wrong_arguments_are_told_with_the_valid_ones(tmp_path: Path, arguments:
         ("raise RuntimeError('not today')", "raises when imported: RuntimeError: not today"),
         ("import sys; sys.exit(4)", "raises when imported: SystemExit: 4"),
         ("import os; os._exit(4)", "the worker left with exit code 4"),
-        ("import torch\nclass A(torch.nn.Module):\n  def forward(self, x): return x", "does not define example_inputs()"),
+        (
+            "import torch\nclass A(torch.nn.Module):\n  def forward(self, x): return x",
+            "does not define example_inputs()",
+        ),
         (
             "import torch\nclass A(torch.nn.Module):\n  def forward(self, x): return x\ndef example_inputs(): 1 / 0",
             "raises in its inputs for A: ZeroDivisionError",
@@ -84,7 +87,14 @@ def test_a_broken_file_does_not_stop_the_others(tmp_path: Path) -> None:
     broken = tmp_path / "broken.py"
     broken.write_text("def broken(:")
     result = study(
-        "--case", str(broken), "--case", str(CASES / "double.py"), "--backend", "export", "--output", str(tmp_path / "r")
+        "--case",
+        str(broken),
+        "--case",
+        str(CASES / "double.py"),
+        "--backend",
+        "export",
+        "--output",
+        str(tmp_path / "r"),
     )
     assert result.returncode == 2
     assert "broken.py does not parse" in result.stderr

@@ -30,11 +30,7 @@ class Advice:
 
 def rewrites(selection: Selection) -> list[tuple[str, str]]:
     """Every (variable, static) pair of the case."""
-    return [
-        (variable, static)
-        for variable in selection.of_kind("variable")
-        for static in selection.of_kind("static")
-    ]
+    return [(variable, static) for variable in selection.of_kind("variable") for static in selection.of_kind("static")]
 
 
 def advice(selection: Selection) -> list[Advice]:
@@ -78,18 +74,14 @@ def recommended(selection: Selection, backend: str) -> str | None:
     if times:
         fastest = min(times, key=lambda variant: times[variant])
         return fastest if times[fastest] < WORTH_A_CHANGE * times[first] else first
-    whole = {
-        variant: sum(cell.verdict == "accepted" for cell in cells) for variant, cells in equals.items()
-    }
+    whole = {variant: sum(cell.verdict == "accepted" for cell in cells) for variant, cells in equals.items()}
     return max(whole, key=lambda variant: whole[variant])
 
 
 def _typical_times(candidates: dict[str, list[Cell]]) -> dict[str, float]:
     """The geometric mean of each variant's medians over the workloads that all were timed at; {} if none."""
     medians: dict[str, dict[Workload, float]] = {
-        variant: {
-            cell.workload: cell.timing.median_ms for cell in cells if cell.timing and cell.timing.median_ms > 0
-        }
+        variant: {cell.workload: cell.timing.median_ms for cell in cells if cell.timing and cell.timing.median_ms > 0}
         for variant, cells in candidates.items()
     }
     shared = set.intersection(*(set(times) for times in medians.values()))

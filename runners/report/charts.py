@@ -63,7 +63,8 @@ def times(selection: Selection, workloads: Sequence[Workload], title: str) -> Fi
     if len({workload.n for workload in workloads if workload.n}) < 2:
         return None
     backends = [
-        backend for backend in selection.available
+        backend
+        for backend in selection.available
         if any(_line(selection, variant, backend, workloads) for variant in selection.variants)
     ]
     figure, panels = _panels(len(backends), TIME_COLUMNS, (3.6, 2.6), title)
@@ -80,8 +81,15 @@ def times(selection: Selection, workloads: Sequence[Workload], title: str) -> Fi
             cells = _line(selection, variant, backend, workloads)
             low, high = zip(*map(_quartiles, cells), strict=True) if cells else ((), ())
             axes.fill_between(_sizes(cells), low, high, color=look.colour, alpha=0.22, linewidth=0)
-            axes.plot(_sizes(cells), _medians(cells), look.dashes, color=look.colour, marker=look.marker,
-                      markersize=4.5, linewidth=1.6)
+            axes.plot(
+                _sizes(cells),
+                _medians(cells),
+                look.dashes,
+                color=look.colour,
+                marker=look.marker,
+                markersize=4.5,
+                linewidth=1.6,
+            )
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.xaxis.set_major_formatter(lambda value, _: count(value))
@@ -114,8 +122,9 @@ def speed_ups(selection: Selection, workloads: Sequence[Workload], title: str) -
     tall = 0.6 + 0.2 * (max(places.values()) + 1)
     figure, panels = _panels(len(bars), BAR_COLUMNS, (3.6 if len(bars) <= 3 else 2.7, tall), title)
     for (workload, cells), axes in zip(bars.items(), panels, strict=True):
-        axes.set_title("" if workload.n is None else f"N = {count(workload.n)}", loc="left",
-                       fontsize=10, fontweight="bold")
+        axes.set_title(
+            "" if workload.n is None else f"N = {count(workload.n)}", loc="left", fontsize=10, fontweight="bold"
+        )
         for cell in cells:
             _bar(axes, cell, places[cell.backend, cell.variant], looks[cell.variant])
         axes.axvline(1, color=INK, linewidth=1)
@@ -139,14 +148,30 @@ def _bar(axes: Axes, cell: Cell, place: float, look: Style) -> None:
     timing = cell.timing
     if timing is None or timing.ratio is None:
         return
-    axes.barh(place, timing.ratio - 1, left=1, height=0.8, color=look.colour, alpha=TIED if tied(cell) else 1.0,
-              hatch="////" if look.dashes == "--" else None, edgecolor=BACKGROUND, linewidth=0)
+    axes.barh(
+        place,
+        timing.ratio - 1,
+        left=1,
+        height=0.8,
+        color=look.colour,
+        alpha=TIED if tied(cell) else 1.0,
+        hatch="////" if look.dashes == "--" else None,
+        edgecolor=BACKGROUND,
+        linewidth=0,
+    )
     low, high = timing.ratio_low or timing.ratio, timing.ratio_high or timing.ratio
     axes.plot([low, high], [place, place], color=INK, linewidth=1)
     outside = high if timing.ratio >= 1 else low
-    axes.annotate("tie" if tied(cell) else multiple(timing.ratio), (outside, place), fontsize=7, va="center",
-                  ha="left" if timing.ratio >= 1 else "right", xytext=(3 if timing.ratio >= 1 else -3, 0),
-                  textcoords="offset points", color=INK)
+    axes.annotate(
+        "tie" if tied(cell) else multiple(timing.ratio),
+        (outside, place),
+        fontsize=7,
+        va="center",
+        ha="left" if timing.ratio >= 1 else "right",
+        xytext=(3 if timing.ratio >= 1 else -3, 0),
+        textcoords="offset points",
+        color=INK,
+    )
 
 
 def _bars(selection: Selection, workload: Workload) -> list[Cell]:
@@ -251,8 +276,7 @@ def _round_time(value: float) -> str:
 
 def _handles(looks: Any) -> list[Any]:
     return [
-        _handle(look.name, color=look.colour, linestyle=look.dashes, marker=look.marker, markersize=5)
-        for look in looks
+        _handle(look.name, color=look.colour, linestyle=look.dashes, marker=look.marker, markersize=5) for look in looks
     ]
 
 
@@ -264,5 +288,13 @@ def _handle(name: str, **how: Any) -> Any:
 
 def _legend(figure: Figure, handles: list[Any]) -> None:
     tall = figure.get_figheight()
-    figure.legend(handles=handles, loc="upper left", bbox_to_anchor=(0.005, 1 - 0.34 / tall), ncols=len(handles),
-                  frameon=False, fontsize=8.5, handlelength=2.6, labelcolor=INK)
+    figure.legend(
+        handles=handles,
+        loc="upper left",
+        bbox_to_anchor=(0.005, 1 - 0.34 / tall),
+        ncols=len(handles),
+        frameon=False,
+        fontsize=8.5,
+        handlelength=2.6,
+        labelcolor=INK,
+    )

@@ -78,8 +78,11 @@ def forecast(selections: Sequence[Selection]) -> Forecast | None:
         f"kernel launch and {milliseconds(WAIT_MS)} a host wait. The last two are assumed, alike for every card. "
         f"Where a record of such a card has the time, it stands below the forecast with the error."
     )
-    return Forecast(words, CARDS, Table(["case", "backend", "variant", "workload", *(card.name for card in CARDS)],
-                                        list(rows.values())))
+    return Forecast(
+        words,
+        CARDS,
+        Table(["case", "backend", "variant", "workload", *(card.name for card in CARDS)], list(rows.values())),
+    )
 
 
 def _known(cell: Cell) -> bool:

@@ -64,9 +64,7 @@ def render(
     """The page as text."""
     cells = [cell for record in records for cell in record.cells]
     return _template().render(
-        environments=[
-            _environment(environment, sections, links, pictures) for environment in environments(records)
-        ],
+        environments=[_environment(environment, sections, links, pictures) for environment in environments(records)],
         glance=glance.glances(sections),
         side_by_side=glance.side_by_side(sections),
         marked=_marked(records),

@@ -49,8 +49,10 @@ def fence(text: str, limit: int = 20_000) -> str:
     body = readable(text).strip("\n")
     if len(body) > limit:
         left_out = len(body) - limit
-        body = f"{body[: limit // 2]}\n… {left_out} characters left out here; compat.json has them …\n" \
-               f"{body[-limit // 2 :]}"
+        body = (
+            f"{body[: limit // 2]}\n… {left_out} characters left out here; compat.json has them …\n"
+            f"{body[-limit // 2 :]}"
+        )
     longest = max((len(run) for run in re.findall(r"`+", body)), default=0)
     ticks = "`" * max(3, longest + 1)
     return f"{ticks}text\n{body}\n{ticks}"

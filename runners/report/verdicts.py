@@ -35,7 +35,14 @@ MEANINGS: dict[Verdict, str] = {
 }
 
 WORST_FIRST: tuple[Verdict, ...] = (
-    "crashed", "timeout", "wrong", "rejected", "partial", "built", "accepted", "unavailable",
+    "crashed",
+    "timeout",
+    "wrong",
+    "rejected",
+    "partial",
+    "built",
+    "accepted",
+    "unavailable",
 )
 
 TAKEN: frozenset[Verdict] = frozenset({"accepted", "partial", "built"})
@@ -167,9 +174,7 @@ def rate(selection: Selection, variant: str) -> Rate:
         if backend != REFERENCE
     ]
     tried = [verdicts for verdicts in per_backend if verdicts]
-    tally = Counter(
-        cell.verdict for cell in selection.cells if cell.variant == variant and cell.backend != REFERENCE
-    )
+    tally = Counter(cell.verdict for cell in selection.cells if cell.variant == variant and cell.backend != REFERENCE)
     unavailable = tally.pop("unavailable", 0)
     return Rate(
         variant=variant,

@@ -208,9 +208,7 @@ def answers_repeat(own: Sequence[int], reference: Sequence[int]) -> bool:
 
 def _entries(waits: Sequence[Wait]) -> list[dict[str, Any]]:
     return [
-        {"operator": wait.operator, "why": wait.why, "where": wait.where}
-        for wait in waits
-        for _ in range(wait.count)
+        {"operator": wait.operator, "why": wait.why, "where": wait.where} for wait in waits for _ in range(wait.count)
     ]
 
 

@@ -126,9 +126,7 @@ class CudaClock:
 
     method = "CUDA: host wall time around a block of calls, closed by a synchronisation; events beside it"
 
-    def __init__(
-        self, torch: Any, device: str, gauge: Gauge, now: Callable[[], int] = time.perf_counter_ns
-    ) -> None:
+    def __init__(self, torch: Any, device: str, gauge: Gauge, now: Callable[[], int] = time.perf_counter_ns) -> None:
         self._torch, self._cuda, self._device, self._gauge, self._now = torch, torch.cuda, device, gauge, now
         cache = self._cuda.get_device_properties(device).L2_cache_size
         # Twice the L2: writing it leaves no line of the inputs behind, whatever the replacement policy.

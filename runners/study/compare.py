@@ -150,13 +150,16 @@ def structure_fault(expected: Any, actual: Any, drawn: frozenset[int] = frozense
             if not isinstance(got, torch.Tensor):
                 return Fault("STRUCTURE.mismatch", f"output {number} is a {type(got).__name__}, in eager a tensor")
             if want.dim() != got.dim() or (want.shape != got.shape and number not in drawn):
-                return Fault("SHAPE.mismatch", f"output {number} has shape {tuple(got.shape)}, in eager "
-                             f"{tuple(want.shape)}")
+                return Fault(
+                    "SHAPE.mismatch", f"output {number} has shape {tuple(got.shape)}, in eager {tuple(want.shape)}"
+                )
             if want.dtype != got.dtype:
                 return Fault("DTYPE.mismatch", f"output {number} is {got.dtype}, in eager {want.dtype}")
         elif isinstance(got, torch.Tensor) and got.numel() != 1:
-            return Fault("STRUCTURE.mismatch", f"output {number} has shape {tuple(got.shape)}, in eager it is the "
-                         f"{type(want).__name__} {want!r}")
+            return Fault(
+                "STRUCTURE.mismatch",
+                f"output {number} has shape {tuple(got.shape)}, in eager it is the {type(want).__name__} {want!r}",
+            )
     return None
 
 
@@ -231,8 +234,11 @@ def _leaf_fault(want: Any, got: Any, precise: Any, exact: bool, tally: Tally) ->
 def _difference(differs: Tensor, want: Tensor, got: Tensor) -> Fault:
     place = differs.nonzero()[0]
     where = tuple(place.tolist())
-    return Fault("VALUE.mismatch", f"{int(differs.sum())} of {differs.numel()} elements differ; at {where} it is "
-                 f"{got[where].item()!r}, in eager {want[where].item()!r}")
+    return Fault(
+        "VALUE.mismatch",
+        f"{int(differs.sum())} of {differs.numel()} elements differ; at {where} it is "
+        f"{got[where].item()!r}, in eager {want[where].item()!r}",
+    )
 
 
 def _holds_only(output: Any, inputs: Any) -> bool:
@@ -241,8 +247,11 @@ def _holds_only(output: Any, inputs: Any) -> bool:
 
     if not isinstance(output, torch.Tensor) or not output.is_floating_point() or not output.numel():
         return False
-    sources = [_plain(leaf).reshape(-1) for leaf in leaves(inputs)
-               if isinstance(leaf, torch.Tensor) and leaf.dtype == output.dtype]
+    sources = [
+        _plain(leaf).reshape(-1)
+        for leaf in leaves(inputs)
+        if isinstance(leaf, torch.Tensor) and leaf.dtype == output.dtype
+    ]
     return bool(sources) and bool(torch.isin(_plain(output).double(), torch.cat(sources).double()).all())
 
 
@@ -262,8 +271,10 @@ def _ties(number: int, wanted: Sequence[Any], given: Sequence[Any], inputs: Any)
             continue
         for dimension in range(want.dim()):
             for other, values in enumerate(wanted):
-                if other != number and isinstance(values, torch.Tensor) and (
-                    _points(source, dimension, want, values) and _points(source, dimension, got, given[other])
+                if (
+                    other != number
+                    and isinstance(values, torch.Tensor)
+                    and (_points(source, dimension, want, values) and _points(source, dimension, got, given[other]))
                 ):
                     return int((want != got).sum())
     return 0

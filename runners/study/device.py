@@ -37,9 +37,7 @@ class Reading(msgspec.Struct, frozen=True):
 class Gauge:
     """Reads a card's state; one that has no NVML to ask reads nothing and never raises."""
 
-    def __init__(
-        self, nvml: Any = None, handle: Any = None, family: Callable[[], set[int]] | None = None
-    ) -> None:
+    def __init__(self, nvml: Any = None, handle: Any = None, family: Callable[[], set[int]] | None = None) -> None:
         self._nvml, self._handle = nvml, handle
         self._family = family or _family
 

@@ -61,9 +61,7 @@ def collect(call: Callable[[], Any], seconds: float, most: int = MOST) -> Draws:
 
 def changing(draws: Draws) -> frozenset[int]:
     """The numbers of the leaves that are not the same in every call."""
-    return frozenset(
-        number for number in range(len(draws[0])) if len({draw[number].digest for draw in draws}) > 1
-    )
+    return frozenset(number for number in range(len(draws[0])) if len({draw[number].digest for draw in draws}) > 1)
 
 
 def repeated(draws: Draws) -> int:
@@ -154,9 +152,7 @@ def _distribution(eager: Sequence[Drawn], backend: Sequence[Drawn]) -> tuple[Fau
     count = len(eager)
     threshold = math.sqrt(math.log(2.17 * len(usual) / FALSE_ALARM) / count)
     relative, absolute = eager[0].tolerance
-    worst, name = max(
-        (_distance(values, seen[name], relative, absolute), name) for name, values in usual.items()
-    )
+    worst, name = max((_distance(values, seen[name], relative, absolute), name) for name, values in usual.items())
     if worst <= threshold:
         return None, threshold
     ours, theirs = seen[name], usual[name]

@@ -17,7 +17,7 @@ from runners.backends import BACKENDS
 from runners.study.device import gpu_facts
 from runners.study.record import Environment
 
-_ALSO = ["numpy", "triton", "jaxlib"]
+_ALSO = ["torch", "numpy", "triton", "jaxlib"]
 
 
 def detect(flags: dict[str, Any]) -> Environment:
@@ -28,8 +28,9 @@ def detect(flags: dict[str, Any]) -> Environment:
     cores = len(os.sched_getaffinity(0))
     versions = packages([name for backend in BACKENDS.values() for name in backend.distributions] + _ALSO)
     device = gpu["name"] if gpu else "cpu"
-    what = json.dumps([device, cpu, cores, platform.python_version(), versions, flags, gpu and gpu["driver"]],
-                      sort_keys=True)
+    what = json.dumps(
+        [device, cpu, cores, platform.python_version(), versions, flags, gpu and gpu["driver"]], sort_keys=True
+    )
     name = f"{_slug(device if gpu else f'cpu {cpu}')}-torch-{versions.get('torch', 'none').split('+')[0]}"
     return Environment(
         id=f"{name}-{hashlib.sha256(what.encode()).hexdigest()[:6]}",

@@ -49,9 +49,7 @@ def _agrees(stated: Any, given: Any, slack: tuple[float, float]) -> bool:
     if isinstance(stated, dict) and isinstance(given, dict):
         return stated.keys() == given.keys() and all(_agrees(part, given[key], slack) for key, part in stated.items())
     if isinstance(stated, (list, tuple)) and isinstance(given, (list, tuple)):
-        return len(stated) == len(given) and all(
-            _agrees(a, b, slack) for a, b in zip(stated, given, strict=True)
-        )
+        return len(stated) == len(given) and all(_agrees(a, b, slack) for a, b in zip(stated, given, strict=True))
     if isinstance(given, float) and isinstance(stated, (int, float)):
         both_nan = math.isnan(given) and math.isnan(stated)
         return both_nan or math.isclose(stated, given, rel_tol=slack[0], abs_tol=slack[1])

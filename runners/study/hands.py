@@ -40,8 +40,14 @@ def judge(
     elif overwritten - shared_in_eager:
         findings.append(_overwritten(overwritten - shared_in_eager))
     if inputs := entangled - entangled_in_eager:
-        findings.append(Finding("partial", "ALIAS.input", f"outputs {sorted(inputs)} share memory with an input: "
-                                "writing into one changes the other; in eager they do not"))
+        findings.append(
+            Finding(
+                "partial",
+                "ALIAS.input",
+                f"outputs {sorted(inputs)} share memory with an input: "
+                "writing into one changes the other; in eager they do not",
+            )
+        )
     return findings
 
 
@@ -90,16 +96,24 @@ def _poison(
     }
     findings = []
     if poisoned:
-        findings.append(Finding("wrong", "ALIAS.constant", f"outputs {sorted(poisoned)}: what the caller writes into "
-                                "them comes back in later answers"))
+        findings.append(
+            Finding(
+                "wrong",
+                "ALIAS.constant",
+                f"outputs {sorted(poisoned)}: what the caller writes into them comes back in later answers",
+            )
+        )
     if shared - poisoned:
         findings.append(_overwritten(shared - poisoned))
     return findings
 
 
 def _overwritten(outputs: frozenset[int] | set[int]) -> Finding:
-    return Finding("partial", "ALIAS.output", f"outputs {sorted(outputs)} are overwritten by a later call: copy them "
-                   "before the next")
+    return Finding(
+        "partial",
+        "ALIAS.output",
+        f"outputs {sorted(outputs)} are overwritten by a later call: copy them before the next",
+    )
 
 
 def _unchanged(leaf: Any, copied: Any) -> bool:

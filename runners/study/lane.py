@@ -133,8 +133,10 @@ class Lane:
         code = self.process.exitcode
         if code is not None and code < 0:
             name = signal.Signals(-code).name
-            reason = Reason("CRASH.sigsegv" if -code == signal.SIGSEGV else "CRASH.signal",
-                            _with(f"the worker died of {name}", self.said()))
+            reason = Reason(
+                "CRASH.sigsegv" if -code == signal.SIGSEGV else "CRASH.signal",
+                _with(f"the worker died of {name}", self.said()),
+            )
         else:
             reason = Reason("CRASH.exit", _with(f"the worker left with exit code {code}", self.said()))
         return self._ended("crashed", reason)
@@ -181,7 +183,10 @@ class _Foreign:
             "worker.main(Connection(int(sys.argv[1])))"
         )
         self._process = subprocess.Popen(
-            [interpreter, "-c", code, str(remote.fileno())], pass_fds=[remote.fileno()], cwd=ROOT, start_new_session=True
+            [interpreter, "-c", code, str(remote.fileno())],
+            pass_fds=[remote.fileno()],
+            cwd=ROOT,
+            start_new_session=True,
         )
         self.pid = self._process.pid
 
@@ -218,4 +223,3 @@ def _memory(pid: int | None) -> int:
 
 def _with(text: str, said: str) -> str:
     return f"{text}; it had printed:\n{said}" if said else text
-

@@ -30,7 +30,7 @@ def availability(backend: Backend, has_gpu: bool) -> tuple[str, str]:
     """Whether a backend can be tried here, and the command that would bring what it lacks."""
     if backend.requirements:
         return "in an environment of its own", backend.provide
-    missing = [name for name in backend.distributions if installed(name) is None]
+    missing = [name for name in ("torch", *backend.distributions) if installed(name) is None]
     if missing:
         return f"no: {', '.join(missing)} not installed", backend.provide
     if backend.device == "cuda" and not has_gpu:

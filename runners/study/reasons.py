@@ -92,38 +92,65 @@ _GRAPH_BREAKS = {
 _RULES: tuple[tuple[str, str], ...] = (
     # (code, pattern searched in the whole text); the first that matches wins
     ("LIMIT.topk_k", r"K exceeds the maximum value allowed|K value .* exceeds"),
-    ("MEMORY.device", r"CUDA out of memory|OutOfMemoryError|out of device memory|MEM_ALLOC_FAILED|"
-     r"Failed to allocate memory for requested buffer|CUDA error: out of memory|cudaErrorMemoryAllocation"),
+    (
+        "MEMORY.device",
+        r"CUDA out of memory|OutOfMemoryError|out of device memory|MEM_ALLOC_FAILED|"
+        r"Failed to allocate memory for requested buffer|CUDA error: out of memory|cudaErrorMemoryAllocation",
+    ),
     ("MEMORY.host", r"can't allocate memory|MemoryError|std::bad_alloc|bad allocation|not enough memory"),
     ("SHAPE.specialised", r"Constraints violated|your code specialized it to be a constant|ConstraintViolationError"),
     # data-dependent shapes: torch, then jax
-    ("DDS.guard", r"GuardOnDataDependentSymNode|Could not guard on data-dependent|Data-dependent branching|"
-     r"data-dependent (branching|expression)|TracerBoolConversionError|TracerIntegerConversionError|"
-     r"ConcretizationTypeError"),
-    ("DDS.operator", r"DynamicOutputShapeException|[Dd]ynamic shape operator|data-dependent output shape|"
-     r"NonConcreteBooleanIndexError|plugin creator.*NonZero|NonZero plugin|"
-     rf"{_REFUSES}[^\n]{{0,160}}{_SHAPED_BY_DATA}|{_SHAPED_BY_DATA}[^\n]{{0,160}}{_REFUSES}"),
+    (
+        "DDS.guard",
+        r"GuardOnDataDependentSymNode|Could not guard on data-dependent|Data-dependent branching|"
+        r"data-dependent (branching|expression)|TracerBoolConversionError|TracerIntegerConversionError|"
+        r"ConcretizationTypeError",
+    ),
+    (
+        "DDS.operator",
+        r"DynamicOutputShapeException|[Dd]ynamic shape operator|data-dependent output shape|"
+        r"NonConcreteBooleanIndexError|plugin creator.*NonZero|NonZero plugin|"
+        rf"{_REFUSES}[^\n]{{0,160}}{_SHAPED_BY_DATA}|{_SHAPED_BY_DATA}[^\n]{{0,160}}{_REFUSES}",
+    ),
     ("DDS.item", r"DataDependentOutputException|Data dependent operator|Tensor\.item\(\)|_local_scalar_dense"),
     ("GRAPH.recompile_limit", r"FailOnRecompileLimitHit|recompile_limit reached|cache limit exceeded"),
     # dtypes before operators: these texts hold "not implemented" and "unsupported" as well
-    ("OP.dtype", r"not implemented for '\w+'|unsupported ScalarType|Type parameter \(\w+\) of Optype|"
-     r"Type 'tensor\(\w+\)' of input parameter|UNSUPPORTED_DATATYPE|[Uu]nsupported (data ?type|dtype)|"
-     r"fcmp|Invalid operand types for ICmp|element type .* (is )?not supported"),
+    (
+        "OP.dtype",
+        r"not implemented for '\w+'|unsupported ScalarType|Type parameter \(\w+\) of Optype|"
+        r"Type 'tensor\(\w+\)' of input parameter|UNSUPPORTED_DATATYPE|[Uu]nsupported (data ?type|dtype)|"
+        r"fcmp|Invalid operand types for ICmp|element type .* (is )?not supported",
+    ),
     ("COMPILER.cpp", r"CppCompileError|C\+\+ compile error"),
-    ("SHAPE.refused", r"Got invalid dimensions for input|Guard failed: .*size\(\)|Input shape dimension .* cannot be "
-     r"broadcasted|(?i:static dimension .* does not match)|The input tensor size is not equal to the model input"),
-    ("OP.unsupported", r"No ONNX function found|(?i:unsupported (operator|function|op\b|node))|UNSUPPORTED_NODE|"
-     r"UNSUPPORTED_GRAPH|not implemented for the operator|No conversion rule|[Nn]o importer|[Pp]lugin creator|"
-     r"failed to legalize operation|No Op registered for|Missing out variants|OperatorMissing|error 0x14|"
-     r"NOT_IMPLEMENTED|Could not find any implementation|No (translation|lowering) (found|rule)|MissingOperator|"
-     r"is not supported|not implemented"),
+    (
+        "SHAPE.refused",
+        r"Got invalid dimensions for input|Guard failed: .*size\(\)|Input shape dimension .* cannot be "
+        r"broadcasted|(?i:static dimension .* does not match)|The input tensor size is not equal to the model input",
+    ),
+    (
+        "OP.unsupported",
+        r"No ONNX function found|(?i:unsupported (operator|function|op\b|node))|UNSUPPORTED_NODE|"
+        r"UNSUPPORTED_GRAPH|not implemented for the operator|No conversion rule|[Nn]o importer|[Pp]lugin creator|"
+        r"failed to legalize operation|No Op registered for|Missing out variants|OperatorMissing|error 0x14|"
+        r"NOT_IMPLEMENTED|Could not find any implementation|No (translation|lowering) (found|rule)|MissingOperator|"
+        r"is not supported|not implemented",
+    ),
     ("GRAPH.invalid", r"INVALID_GRAPH|INVALID_PROTOBUF|INVALID_NODE|MODEL_DESERIALIZE_FAILED|SpecViolationError"),
-    ("INPUT.misfit", r"takes (from )?\d+ (to \d+ )?positional arguments? but|missing \d+ required positional|"
-     r"shapes cannot be multiplied|Unexpected input data type|flatten user inputs with exported input tree spec"),
-    ("RUN.failed", r"RUNTIME_EXCEPTION|EP_FAIL|Non-zero status code returned while running|"
-     r"Execution (of method \w+ )?failed with|error 0x12|enqueueV3|execute_async_v3"),
-    ("COMPILER.internal", r"InductorError|BackendCompilerFailed|InternalTorchDynamoError|INTERNAL ASSERT|"
-     r"INTERNAL_ERROR|Internal Error|LLVM ERROR|ONNXRuntimeError|Check .* failed at src"),
+    (
+        "INPUT.misfit",
+        r"takes (from )?\d+ (to \d+ )?positional arguments? but|missing \d+ required positional|"
+        r"shapes cannot be multiplied|Unexpected input data type|flatten user inputs with exported input tree spec",
+    ),
+    (
+        "RUN.failed",
+        r"RUNTIME_EXCEPTION|EP_FAIL|Non-zero status code returned while running|"
+        r"Execution (of method \w+ )?failed with|error 0x12|enqueueV3|execute_async_v3",
+    ),
+    (
+        "COMPILER.internal",
+        r"InductorError|BackendCompilerFailed|InternalTorchDynamoError|INTERNAL ASSERT|"
+        r"INTERNAL_ERROR|Internal Error|LLVM ERROR|ONNXRuntimeError|Check .* failed at src",
+    ),
     ("CAPTURE.failed", r"TorchExportError|This is step 1/3|torch\._dynamo\.exc"),
     ("CONVERT.failed", r"ConversionError|This is step [23]/3|DispatchError"),
 )

@@ -51,8 +51,10 @@ def resized(case: CaseModule, variant: Variant, workload: Workload, example: tup
     varying = dynamic(case, variant)
     if varying is None or len(varying) != len(example):
         return
-    largest = max((shape[at] for shape, free in zip(_shapes(example), varying, strict=False)
-                   for at in free if at < len(shape)), default=0)
+    largest = max(
+        (shape[at] for shape, free in zip(_shapes(example), varying, strict=False) for at in free if at < len(shape)),
+        default=0,
+    )
     for size in (*SIZES, 2 * largest + 1):
         arguments = [_resize(given, free, size) for given, free in zip(example, varying, strict=True)]
         yield Input(f"dynamic dimensions = {size}", tuple(arguments))

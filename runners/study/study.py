@@ -167,9 +167,7 @@ class Study:
             for lane, word in heard:
                 self._hear(round_, lane, word, at_work)
 
-    def _hear(
-        self, round_: Round, lane: Lane, word: Event | Outcome, at_work: dict[Lane, tuple[Variant, str]]
-    ) -> None:
+    def _hear(self, round_: Round, lane: Lane, word: Event | Outcome, at_work: dict[Lane, tuple[Variant, str]]) -> None:
         variant, name = at_work[lane]
         if isinstance(word, Event) and word.stage is not None:
             self.listener.stage(self._cell(round_, variant, name, None), word.stage)
@@ -222,9 +220,7 @@ class Study:
             rulers = {key: LaneRuler(lanes[key]) for key in timed}
             denominator = self._denominator(round_, timed)
             budget = replace(self.settings.budget, deadline=self.settings.deadline)
-            outcomes = measure(
-                rulers, denominator, budget, lambda key, count: self.listener.sampled(timed[key], count)
-            )
+            outcomes = measure(rulers, denominator, budget, lambda key, count: self.listener.sampled(timed[key], count))
         for key, outcome in outcomes.items():
             cell = timed[key]
             if outcome.timing is not None and cell.timing is None:

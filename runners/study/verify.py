@@ -8,18 +8,17 @@ request, what was covered becomes its fact `verification`.
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from exporters.exporter import Finding, Request
 from models.case import CaseModule, Fault, Input, Variant, Workload
-from runners.study import compare, draws, hands, shapes
+from runners.study import compare, draws, hands, reference, shapes
 from runners.study.compare import Tally
 from runners.study.expected import expectation_fault
+from runners.study.reference import Reference
 
 if TYPE_CHECKING:
     from torch import nn
@@ -32,9 +31,6 @@ STATISTICS_SECONDS = 0.1
 
 RELOAD_SECONDS = 0.5
 """An artifact that takes longer to load is not loaded a second time."""
-
-RUNS_OF_A_DRAW = 3
-"""Of eager on each input where it draws, besides the first, to see which outputs change."""
 
 SEED = 20_261
 """Of torch's generator during verification, so that what draws from it draws the same in every study."""
@@ -85,17 +81,6 @@ def verify(subject: Subject, case: CaseModule, variant: Variant, workload: Workl
             request.facts["verification"] = verification.facts()
 
 
-@dataclass(frozen=True)
-class _Reference:
-    """Eager on one input: its outputs, what it leaves of the inputs, the numbers of the outputs that it changes
-    from run to run, and whether it drew at all."""
-
-    outputs: Any
-    left: Any
-    drawn: frozenset[int]
-    drew: bool
-
-
 @dataclass
 class _Verification:
     subject: Subject
@@ -109,26 +94,47 @@ class _Verification:
     judged: list[Input] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.eager: Callable[..., Any] = self.subject.call if self.subject.is_eager else _copied(self.subject.module)
+        subject = self.subject
+        self.eager: Callable[..., Any] = subject.call if subject.is_eager else reference.copied(subject.module)
         self.example = Input("the example", self.request.inputs)
         self.dynamic = shapes.dynamic(self.case, self.variant)
-        noise_given = self.workload.noise == "input" if self.case.case.sizes else (
-            len(self.example.arguments) > len(self.case.module.example_inputs())
+        noise_given = (
+            self.workload.noise == "input"
+            if self.case.case.sizes
+            else (len(self.example.arguments) > len(self.case.module.example_inputs()))
         )
         self.moved = frozenset() if self.subject.is_eager else compare.moved(self.eager, self.example.arguments)
         self.declared_random = bool(self.case.header.get("random")) and not noise_given
 
     def judge(self) -> None:
+        """Inputs of the example's shapes, hands, draws; other shapes last: refusing one can break an engine."""
+        others = []
         for given in self._inputs():
-            self._judge_call(given)
+            if shapes.compared(self.example.arguments, given.arguments, None) == "same":
+                self._judge_call(given, self.subject.call)
+            else:
+                others.append(given)
             if self._is_wrong():
                 return
-        self._judge_shapes()
         if not self.subject.is_eager:
             self._judge_hands()
         self._judge_draws()
+        if others and not self._is_wrong():
+            self._judge_others(others)
         if not self._is_wrong():
             self._note_fresh_load()
+
+    def _judge_others(self, others: list[Input]) -> None:
+        """Inputs of other shapes, on a second load of the artifact where there is one."""
+        call = self.subject.reload() if self.subject.reload else self.subject.call
+        for given in others:
+            self._judge_call(given, call)
+        for given in self.judged:
+            own_statistics = self.declared_random and self.case.optional("statistics")
+            judge = self.drawn[given.name] and not own_statistics and not self._is_wrong()
+            if judge and given.name in {other.name for other in others}:
+                self._judge_drawing(given, DRAWING_SECONDS / 4, call)
+        self._judge_shapes()
 
     def facts(self) -> dict[str, Any]:
         return {
@@ -148,81 +154,59 @@ class _Verification:
         if self.subject.other_shapes and not self.subject.is_eager:
             yield from shapes.resized(self.case, self.variant, self.workload, self.example.arguments)
 
-    def _judge_call(self, given: Input) -> None:
+    def _judge_call(self, given: Input, call: Callable[..., Any]) -> None:
         """One call on one input: refusals, outputs, inputs left behind, the contract."""
         given = Input(given.name, compare.clone(given.arguments, self.request.device))
-        reference = self._reference(given)
-        if reference is None:
+        known = self._reference(given)
+        if known is None:
             return
         handed = compare.clone(given.arguments)
         try:
-            actual = compare.clone(self.subject.call(*handed))
+            actual = compare.clone(call(*handed))
         except Exception as error:
             self._refused(given, error)
             return
         self.judged.append(given)
-        self.drawn[given.name] = reference.drawn
-        self._judge_inputs(given, handed, reference.left)
-        precise = None if self.subject.is_eager or reference.drew else self._precise(given)
-        fault = self._compare(given, reference, actual, self.tally, precise)
-        if fault and reference.drew and fault.code == "VALUE.mismatch" and self._is_chance(given, reference):
+        self.drawn[given.name] = known.drawn
+        self._judge_inputs(given, handed, known.left)
+        precise = None
+        if not self.subject.is_eager and not known.drew:
+            precise = reference.precise(self.subject.module, given.arguments)
+        fault = self._compare(given, known, actual, self.tally, precise)
+        if fault and known.drew and fault.code == "VALUE.mismatch" and self._is_chance(given, known, call):
             fault = None
         if fault is None:
-            fault = self._contract_fault(given, actual, reference.outputs)
+            fault = self._contract_fault(given, actual, known.outputs)
         if fault is None and self.subject.is_eager and given.name == self.example.name:
             fault = expectation_fault(self.case, self.variant, actual)
         if fault:
             self._wrong(fault, given)
 
-    def _reference(self, given: Input) -> _Reference | None:
-        """Eager on one input, some times; None where eager itself raises, which is no matter of the backend's."""
-        handed = compare.clone(given.arguments)
+    def _reference(self, given: Input) -> Reference | None:
+        """None where eager itself raises on a further input, which is no matter of the backend's."""
         try:
-            with _generator_watched() as drew:
-                expected = compare.clone(self.eager(*handed))
-            runs = RUNS_OF_A_DRAW if drew[0] else 1
-            again = [compare.clone(self.eager(*compare.clone(given.arguments))) for _ in range(runs)]
+            return reference.run(self.eager, given.arguments)
         except Exception as error:
-            if self.subject.is_eager:
+            if self.subject.is_eager or given.name == self.example.name:
                 raise Broke(given.name, error) from error
             self.notes.setdefault("eager_raises", []).append(given.name)
             return None
-        drawn: set[int] = set()
-        for one in again:
-            drawn |= compare.differing(expected, one, exactly=drew[0])
-        return _Reference(expected, handed, frozenset(drawn), drew[0])
 
-    def _compare(
-        self, given: Input, reference: _Reference, actual: Any, tally: Tally, precise: Any = None
-    ) -> Fault | None:
+    def _compare(self, given: Input, known: Reference, actual: Any, tally: Tally, precise: Any = None) -> Fault | None:
         return compare.compare(
-            reference.outputs, actual, given.arguments, tally,
-            precise=precise, exact=self.moved, skip=reference.drawn,
+            known.outputs, actual, given.arguments, tally, precise=precise, exact=self.moved, skip=known.drawn,
         )  # fmt: skip
 
-    def _is_chance(self, given: Input, reference: _Reference) -> bool:
+    def _is_chance(self, given: Input, known: Reference, call: Callable[..., Any]) -> bool:
         """Whether a difference comes as often from eager's own draws: some change an output only rarely."""
 
-        def differs(call: Callable[..., Any]) -> bool:
-            outputs = compare.clone(call(*compare.clone(given.arguments)))
-            return self._compare(given, reference, outputs, Tally()) is not None
+        def differs(one: Callable[..., Any]) -> bool:
+            outputs = compare.clone(one(*compare.clone(given.arguments)))
+            return self._compare(given, known, outputs, Tally()) is not None
 
-        theirs = sum(differs(self.subject.call) for _ in range(draws.LEAST))
+        theirs = sum(differs(call) for _ in range(draws.LEAST))
         own = sum(differs(self.eager) for _ in range(draws.LEAST))
         return not draws.more_often(theirs, own, draws.LEAST)
-
-    def _precise(self, given: Input) -> Any:
-        """The outputs of a float64 run of eager, None where there is none."""
-        import torch
-        from torch.utils._pytree import tree_map
-
-        def widen(leaf: Any) -> Any:
-            return leaf.double() if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() else leaf
-
-        try:
-            return _copied(self.subject.module).double()(*tree_map(widen, compare.clone(given.arguments)))
-        except Exception:  # a module that names its dtypes has no float64 form
-            return None
 
     def _refused(self, given: Input, error: Exception) -> None:
         """A refusal of the example's shapes, or of others where the road takes any, breaks the cell."""
@@ -236,8 +220,11 @@ class _Verification:
         refused = self.notes.get("refused_dynamic_shapes")
         if not refused or not self.subject.other_shapes:
             return
-        taken = [given.name for given in self.judged
-                 if shapes.compared(self.example.arguments, given.arguments, self.dynamic) == "dynamic"]
+        taken = [
+            given.name
+            for given in self.judged
+            if shapes.compared(self.example.arguments, given.arguments, self.dynamic) == "dynamic"
+        ]
         name, words = next(iter(refused.items()))
         if taken:
             text = f"refused: {', '.join(refused)}; taken: {', '.join(taken)}; {words}"
@@ -250,8 +237,10 @@ class _Verification:
         """A call may leave its inputs as they were, or as eager leaves them, if the case says that it writes."""
         changed = not compare.identical(handed, given.arguments)
         if changed and self.subject.is_eager and not self.case.header.get("mutates_input"):
-            self._wrong(Fault("INPUT.changed", "the call writes into its inputs, and CASE does not say "
-                              "'mutates_input': True"), given)
+            self._wrong(
+                Fault("INPUT.changed", "the call writes into its inputs, and CASE does not say 'mutates_input': True"),
+                given,
+            )
         elif changed and not compare.identical(handed, left_by_eager):
             self._wrong(Fault("INPUT.changed", "the inputs are not after the call what eager leaves of them"), given)
         elif changed:
@@ -264,15 +253,18 @@ class _Verification:
         faults = self.case.optional("faults")
         if faults is None:
             return None
-        known = set() if self.subject.is_eager else {
-            fault.code for fault in faults(given.arguments, expected, self.workload)
-        }
+        known = (
+            set()
+            if self.subject.is_eager
+            else {fault.code for fault in faults(given.arguments, expected, self.workload)}
+        )
         found = faults(given.arguments, tuple(compare.leaves(actual)), self.workload)
         return next((fault for fault in found if fault.code not in known), None)
 
     def _judge_hands(self) -> None:
-        alike = [given for given in self.judged
-                 if shapes.compared(self.example.arguments, given.arguments, None) == "same"]
+        alike = [
+            given for given in self.judged if shapes.compared(self.example.arguments, given.arguments, None) == "same"
+        ]
         arguments = [given.arguments for given in alike[:2]]
         for finding in hands.judge(self.subject.call, self.eager, arguments, self.drawn[self.example.name]):
             self._add(finding)
@@ -280,10 +272,8 @@ class _Verification:
     def _judge_draws(self) -> None:
         statistics = self.case.optional("statistics")
         if statistics and self.declared_random:
-            reference = None if self.subject.is_eager else self.eager
-            faults, facts = statistics(
-                self.subject.call, reference, self.workload, self.request.device, STATISTICS_SECONDS
-            )
+            eager = None if self.subject.is_eager else self.eager
+            faults, facts = statistics(self.subject.call, eager, self.workload, self.request.device, STATISTICS_SECONDS)
             self.notes["statistics"] = facts
             for fault in faults:
                 self._wrong(fault)
@@ -291,9 +281,9 @@ class _Verification:
         for given in self.judged:
             on_example = given.name == self.example.name
             if self.drawn[given.name] or (self.subject.is_eager and self.declared_random and on_example):
-                self._judge_drawing(given, DRAWING_SECONDS if on_example else DRAWING_SECONDS / 4)
+                self._judge_drawing(given, DRAWING_SECONDS if on_example else DRAWING_SECONDS / 4, self.subject.call)
 
-    def _judge_drawing(self, given: Input, seconds: float) -> None:
+    def _judge_drawing(self, given: Input, seconds: float, call: Callable[..., Any]) -> None:
         """Many calls on one input, of eager and of the backend."""
         distinct = bool(self.case.header.get("distinct"))
         own = draws.collect(lambda: self.eager(*compare.clone(given.arguments)), seconds)
@@ -303,7 +293,7 @@ class _Verification:
             if distinct and (repeats := draws.repeated(own)):
                 self._wrong(Fault("RNG.repeats", f"{repeats} of {len(own)} draws hold an index twice"), given)
             return
-        theirs = draws.collect(lambda: self.subject.call(*compare.clone(given.arguments)), seconds, len(own))
+        theirs = draws.collect(lambda: call(*compare.clone(given.arguments)), seconds, len(own))
         faults, facts = draws.judge(own, theirs, distinct)
         self.notes.setdefault("draws", {})[given.name] = facts
         for fault in faults:
@@ -345,25 +335,3 @@ class _Verification:
 
     def _is_wrong(self) -> bool:
         return any(finding.verdict == "wrong" for finding in self.request.findings)
-
-
-def _copied(module: nn.Module) -> nn.Module:
-    """The module's own copy for eager runs; the module itself where it cannot be copied."""
-    try:
-        return copy.deepcopy(module)
-    except Exception:  # whatever a case file's module holds
-        return module
-
-
-@contextmanager
-def _generator_watched() -> Iterator[list[bool]]:
-    """A list of one: whether torch's default generators moved inside the block."""
-    import torch
-
-    def states() -> list[Any]:
-        return [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else [])]
-
-    moved = [False]
-    before = states()
-    yield moved
-    moved[0] = not all(torch.equal(a, b) for a, b in zip(before, states(), strict=True))

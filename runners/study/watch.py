@@ -29,8 +29,16 @@ UNTAGGED = frozenset({"aten::multinomial", "aten::_linalg_check_errors"})
 """Operators that read a value back on CUDA though no tag says so: aten/src/ATen/native/Distributions.cpp
 (multinomial without replacement), aten/src/ATen/native/BatchLinearAlgebra.cpp."""
 
-FREE = frozenset({"aten::detach", "aten::_local_scalar_dense", "aten::empty", "aten::empty_strided",
-                  "aten::new_empty", "aten::empty_like"})
+FREE = frozenset(
+    {
+        "aten::detach",
+        "aten::_local_scalar_dense",
+        "aten::empty",
+        "aten::empty_strided",
+        "aten::new_empty",
+        "aten::empty_like",
+    }
+)
 """Operators that launch no kernel although they are no views."""
 
 
@@ -52,9 +60,7 @@ class Watch:
         with functions, operators:
             yield
 
-    def on_function(
-        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, launches: int
-    ) -> Any:
+    def on_function(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, launches: int) -> Any:
         """A call of torch's Python interface, after it returned; gives the result that the caller gets.
         `launches` is the count from before the call."""
         given = _tensors((args, kwargs))

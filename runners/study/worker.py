@@ -75,9 +75,7 @@ class Command(msgspec.Struct, kw_only=True, omit_defaults=True):
     calls, write a `trace` of it to `path`, `capture` it in a CUDA graph, `forget` it; to measure the copy
     `bandwidth` of the device in `path`, or to `prepare` the runner in `path`."""
 
-    do: Literal[
-        "describe", "attempt", "estimate", "block", "trace", "capture", "forget", "bandwidth", "prepare"
-    ]
+    do: Literal["describe", "attempt", "estimate", "block", "trace", "capture", "forget", "bandwidth", "prepare"]
     workload: Workload | None = None
     calls: int = 1
     path: str = ""
@@ -302,7 +300,7 @@ class Attempt:
             stages=self.stages,
         )
         if self.road.interpreter:
-            request.facts["packages"] = packages(self.road.distributions)
+            request.facts["packages"] = packages(["torch", *self.road.distributions])
         floor_bytes = self.case.optional("floor_bytes")
         if floor_bytes is not None:
             request.facts["floor_bytes"] = floor_bytes(self.workload)
@@ -405,9 +403,7 @@ def _copies(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     import torch
     from torch.utils._pytree import tree_map
 
-    copied: tuple[Any, ...] = tree_map(
-        lambda leaf: leaf.clone() if isinstance(leaf, torch.Tensor) else leaf, arguments
-    )
+    copied: tuple[Any, ...] = tree_map(lambda leaf: leaf.clone() if isinstance(leaf, torch.Tensor) else leaf, arguments)
     return copied
 
 

@@ -74,8 +74,11 @@ def main() -> None:
             for name, call in callables(module.build(variant, workload), inputs):
                 ours, theirs = compare(call, inputs, arguments.rounds)
                 mine, other = statistics.median(ours), statistics.median(theirs)
-                print(f"| {name} | {n:,} | {mine:.4g} | {spread(ours) / mine:.0%} | {other:.4g} | "
-                      f"{spread(theirs) / other:.0%} | {mine / other:.3f} |", flush=True)
+                print(
+                    f"| {name} | {n:,} | {mine:.4g} | {spread(ours) / mine:.0%} | {other:.4g} | "
+                    f"{spread(theirs) / other:.0%} | {mine / other:.3f} |",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

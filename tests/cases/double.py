@@ -8,7 +8,7 @@ CASE = {"id": "double", "source": "ours"}
 
 class Dynamic(nn.Module):
     def forward(self, x):
-        return x[x == x] * 2
+        return x[x > -1] * 2
 
 
 class Static(nn.Module):

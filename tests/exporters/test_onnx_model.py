@@ -51,7 +51,8 @@ def test_constants_have_no_input_and_no_output(tmp_path):
     shapes = ({0: Dim.AUTO}, None, None)
     model, _ = exported(tmp_path, Picky(), torch.ones(3, 4), torch.ones(2), 2.5, dynamic_shapes=shapes)
     assert [tuple(x.shape) for x in model.flatten((torch.ones(5, 4), torch.ones(2), 2.5), "cpu").values()] == [
-        (5, 4), (2,)
+        (5, 4),
+        (2,),
     ]
     twice = torch.zeros(5, 4)
     values = dict(zip(model.outputs, (twice, torch.tensor(5)), strict=True))

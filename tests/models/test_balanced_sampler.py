@@ -18,10 +18,20 @@ VARIANTS = [Nonzero, TopK, TopKShuffled]
 
 
 def sized(n: int = 200, batch: int | None = None, **about: Any) -> Workload:
-    return Workload(**{
-        "n": n, "k": n // 10, "batch": batch, "dim": 5, "dtype": "float32", "label_dtype": "int64",
-        "positives": 0.5, "noise": "inside", "seed": 0, **about,
-    })
+    return Workload(
+        **{
+            "n": n,
+            "k": n // 10,
+            "batch": batch,
+            "dim": 5,
+            "dtype": "float32",
+            "label_dtype": "int64",
+            "positives": 0.5,
+            "noise": "inside",
+            "seed": 0,
+            **about,
+        }
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -57,15 +67,18 @@ def twice(rows: torch.Tensor, labels: torch.Tensor) -> Any:
     return rows, labels
 
 
-@pytest.mark.parametrize(("change", "code"), [
-    (lambda rows, labels: (rows[:-1], labels), "SHAPE.mismatch"),
-    (lambda rows, labels: (rows.double(), labels), "DTYPE.mismatch"),
-    (lambda rows, labels: (rows, labels.int()), "DTYPE.mismatch"),
-    (lambda rows, labels: (rows + 1e-3, labels), "VALUE.not_in_input"),
-    (lambda rows, labels: (rows * torch.nan, labels), "VALUE.not_in_input"),
-    (swapped, "VALUE.label"),
-    (twice, "RNG.repeats"),
-])
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (lambda rows, labels: (rows[:-1], labels), "SHAPE.mismatch"),
+        (lambda rows, labels: (rows.double(), labels), "DTYPE.mismatch"),
+        (lambda rows, labels: (rows, labels.int()), "DTYPE.mismatch"),
+        (lambda rows, labels: (rows + 1e-3, labels), "VALUE.not_in_input"),
+        (lambda rows, labels: (rows * torch.nan, labels), "VALUE.not_in_input"),
+        (swapped, "VALUE.label"),
+        (twice, "RNG.repeats"),
+    ],
+)
 def test_breaches_of_the_contract(change: Callable[..., Any], code: str) -> None:
     workload = sized()
     arguments = inputs(workload, 0)
@@ -178,9 +191,7 @@ def test_a_class_that_is_drawn_whole_is_no_bias() -> None:
 def test_the_test_of_means_is_exact_for_normal_counts() -> None:
     generator = numpy.random.default_rng(1)
     expected = numpy.full(4, 1000.0)
-    below = sum(
-        mean_test(generator.normal(1000, 30, (40, 4)), expected, expected * 0.01).p < 0.05 for _ in range(400)
-    )
+    below = sum(mean_test(generator.normal(1000, 30, (40, 4)), expected, expected * 0.01).p < 0.05 for _ in range(400))
     assert 5 < below < 40
     assert mean_test(generator.normal(1100, 30, (40, 4)), expected, expected * 0.01).p < NOMINAL
     assert draw_statistics.NOMINAL < FALSE_ALARM

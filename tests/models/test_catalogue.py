@@ -31,8 +31,15 @@ def small(case: CaseModule, k: int = 8) -> Workload:
 
 def test_the_catalogue_is_what_the_project_promises() -> None:
     assert set(CASES) >= {
-        "balanced_sampler", "masked_mean", "cross_entropy_ignore", "nms", "unique_count", "repeat_by_counts",
-        "expert_dispatch", "ragged_pad", "score_threshold",
+        "balanced_sampler",
+        "masked_mean",
+        "cross_entropy_ignore",
+        "nms",
+        "unique_count",
+        "repeat_by_counts",
+        "expert_dispatch",
+        "ragged_pad",
+        "score_threshold",
     }
 
 
@@ -101,8 +108,21 @@ print(sorted({name.split(".")[0] for name in sys.modules}))
     )
     imported = set(ast.literal_eval(answer.stdout))
     assert "torch" in imported
-    assert not imported & {"exporters", "runners", "onnx", "onnxscript", "onnxruntime", "openvino", "executorch",
-                           "iree", "tvm", "jax", "torchax", "tensorrt", "tensorrt_rtx"}
+    assert not imported & {
+        "exporters",
+        "runners",
+        "onnx",
+        "onnxscript",
+        "onnxruntime",
+        "openvino",
+        "executorch",
+        "iree",
+        "tvm",
+        "jax",
+        "torchax",
+        "tensorrt",
+        "tensorrt_rtx",
+    }
 
 
 def test_floor_is_positive_and_grows(case: CaseModule) -> None:

@@ -39,8 +39,10 @@ def test_turns() -> None:
     assert turns(torch.tensor([1, 0, 1, 1, 0]), 2).tolist() == [0, 0, 1, 2, 1]
 
 
-@given(st.lists(st.tuples(st.integers(-5, 5), st.integers(0, 2), st.integers(0, 3)), min_size=1, max_size=12),
-       st.integers(1, 4))
+@given(
+    st.lists(st.tuples(st.integers(-5, 5), st.integers(0, 2), st.integers(0, 3)), min_size=1, max_size=12),
+    st.integers(1, 4),
+)
 def test_all_forms_agree(tokens: list[tuple[int, int, int]], k: int) -> None:
     """Whole numbers, so that every form is exact."""
     arguments = (

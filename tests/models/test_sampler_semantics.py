@@ -167,8 +167,9 @@ def test_subsample_labels(positives: int, negatives: int, k: int, share: float, 
     """Our own `subsample_labels`, called as Detectron2's: distinct indices of each class, as many as its quotas."""
     partition = pytest.importorskip("models.partition")
     background = 7
-    labels = torch.cat([torch.arange(positives) % background, torch.full((negatives,), background),
-                        torch.full((20,), -1)])
+    labels = torch.cat(
+        [torch.arange(positives) % background, torch.full((negatives,), background), torch.full((20,), -1)]
+    )
     labels = labels[torch.randperm(len(labels))]
     taken = partition.subsample_labels(labels, k, share, background)
     for indices, count, eligible in (

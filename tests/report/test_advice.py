@@ -55,8 +55,10 @@ def test_a_rewrite_must_be_clearly_faster(median: float, variant: str) -> None:
 def test_what_is_taken_at_more_workloads_wins_over_what_is_faster() -> None:
     variable = sample.cell("nonzero", "compile", timing=sample.timing(0.1))
     refused = sample.cell("nonzero", "compile", sample.WORKLOADS[1], verdict="rejected")
-    static = [sample.cell("topk_shuffled", "compile", workload, timing=sample.timing(1.0))
-              for workload in sample.WORKLOADS[:2]]
+    static = [
+        sample.cell("topk_shuffled", "compile", workload, timing=sample.timing(1.0))
+        for workload in sample.WORKLOADS[:2]
+    ]
     assert chosen(variable, refused, *static) == "topk_shuffled"
 
 

@@ -69,9 +69,7 @@ def _signatures(function: Any) -> Iterator[list[tuple[str, bool]]]:
             yield [(name.split(":")[0], "=" not in name) for name in names if not name.startswith("self")]
         return
     yield [
-        (parameter.name, parameter.default is parameter.empty)
-        for parameter in parameters
-        if parameter.name != "self"
+        (parameter.name, parameter.default is parameter.empty) for parameter in parameters if parameter.name != "self"
     ]
 
 

@@ -190,6 +190,23 @@ def specialised(module: nn.Module) -> Call:
     return call
 
 
+def broken_by_refusing(module: nn.Module) -> Call:
+    """Takes the shapes of its first call only, and nothing at all after it has refused others."""
+    call, refused = specialised(module), False
+
+    def broken(*inputs: Tensor) -> Any:
+        nonlocal refused
+        if refused:
+            raise RuntimeError("a call before this one was refused")
+        try:
+            return call(*inputs)
+        except ValueError:
+            refused = True
+            raise
+
+    return broken
+
+
 def silently_specialised(module: nn.Module) -> Call:
     """Answers other shapes with what its first call's shape would give."""
     first: list[int] = []

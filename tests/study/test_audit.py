@@ -110,9 +110,7 @@ def test_each_wait_has_the_line_of_the_case_file_and_its_count(forecast: Forecas
     )
     assert [(wait.where, wait.count) for wait in found.waits] == [("written.py:8", 4), ("written.py:9", 1)]
     assert found.total == 5
-    assert [entry["where"] for entry in found.facts()["host_waits_forecast"]] == ["written.py:8"] * 4 + [
-        "written.py:9"
-    ]
+    assert [entry["where"] for entry in found.facts()["host_waits_forecast"]] == ["written.py:8"] * 4 + ["written.py:9"]
 
 
 def test_launches_leave_out_views_and_what_stays_on_the_host(forecast: Forecast) -> None:
@@ -137,9 +135,7 @@ def test_the_article_s_sampler_waits_twice_and_its_rewrite_never() -> None:
     assert module.case.sizes is not None
     workload = module.case.sizes.workload(1000, None, "inside")
     found = {
-        name: audit.forecast(
-            module.build(variant, workload), module.inputs(variant, workload), module.case.path
-        )
+        name: audit.forecast(module.build(variant, workload), module.inputs(variant, workload), module.case.path)
         for name in ("nonzero", "topk")
         for variant in [module.case.variant(name)]
     }
@@ -161,8 +157,14 @@ def test_a_kept_result_is_exposed_and_equal_answers_alone_are_not() -> None:
 
 def test_fingerprints_tell_dtypes_shapes_and_empty_outputs_apart() -> None:
     outputs: list[Any] = [
-        torch.zeros(0), torch.zeros(0, 2), torch.zeros(2), torch.zeros(2, dtype=torch.int32),
-        torch.zeros(2, dtype=torch.bfloat16), torch.tensor(True), (torch.zeros(2), 3), None,
+        torch.zeros(0),
+        torch.zeros(0, 2),
+        torch.zeros(2),
+        torch.zeros(2, dtype=torch.int32),
+        torch.zeros(2, dtype=torch.bfloat16),
+        torch.tensor(True),
+        (torch.zeros(2), 3),
+        None,
     ]
     assert len(set(audit.fingerprints(lambda index: outputs[index], [(i,) for i in range(len(outputs))]))) == 8
 

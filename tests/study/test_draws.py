@@ -48,22 +48,25 @@ def test_eagers_own_draws_raise_no_alarm(kind: str) -> None:
         assert codes(KINDS[kind], KINDS[kind]) == []
 
 
-@pytest.mark.parametrize(("kind", "backend", "code"), [
-    ("uniform", lambda: torch.ones(20), "RNG.frozen"),
-    ("uniform", lambda: torch.rand(20) * 0.8, "RNG.distribution"),
-    ("uniform", lambda: torch.rand(1).expand(20), "RNG.distribution"),
-    ("uniform", lambda: torch.rand(20).sort().values, "RNG.distribution"),
-    ("uniform", lambda: torch.cat([torch.full((1,), 0.5), torch.rand(19)]), "RNG.frozen"),
-    ("normal", lambda: torch.randn(3, 4) + 1, "RNG.distribution"),
-    ("permutation", lambda: torch.randint(0, 12, (12,)), "RNG.repeats"),
-    ("permutation", lambda: torch.arange(12), "RNG.frozen"),
-    ("permutation", lambda: torch.arange(12).roll(int(torch.randint(12, ()))), "RNG.repeats"),
-    ("coins", lambda: torch.rand(30) < 0.4, "RNG.distribution"),
-    ("integers", lambda: torch.randint(0, 3, (5,)), "RNG.distribution"),
-    ("a varying size", lambda: torch.zeros(4), "RNG.frozen"),
-    ("NaN now and then", lambda: torch.rand(4), "RNG.distribution"),
-    ("large", lambda: torch.rand(10_000), "SHAPE.mismatch"),
-])
+@pytest.mark.parametrize(
+    ("kind", "backend", "code"),
+    [
+        ("uniform", lambda: torch.ones(20), "RNG.frozen"),
+        ("uniform", lambda: torch.rand(20) * 0.8, "RNG.distribution"),
+        ("uniform", lambda: torch.rand(1).expand(20), "RNG.distribution"),
+        ("uniform", lambda: torch.rand(20).sort().values, "RNG.distribution"),
+        ("uniform", lambda: torch.cat([torch.full((1,), 0.5), torch.rand(19)]), "RNG.frozen"),
+        ("normal", lambda: torch.randn(3, 4) + 1, "RNG.distribution"),
+        ("permutation", lambda: torch.randint(0, 12, (12,)), "RNG.repeats"),
+        ("permutation", lambda: torch.arange(12), "RNG.frozen"),
+        ("permutation", lambda: torch.arange(12).roll(int(torch.randint(12, ()))), "RNG.repeats"),
+        ("coins", lambda: torch.rand(30) < 0.4, "RNG.distribution"),
+        ("integers", lambda: torch.randint(0, 3, (5,)), "RNG.distribution"),
+        ("a varying size", lambda: torch.zeros(4), "RNG.frozen"),
+        ("NaN now and then", lambda: torch.rand(4), "RNG.distribution"),
+        ("large", lambda: torch.rand(10_000), "SHAPE.mismatch"),
+    ],
+)
 def test_what_differs_is_noticed(kind: str, backend: Draw, code: str) -> None:
     assert codes(KINDS[kind], backend) == [code]
 

@@ -96,10 +96,13 @@ def test_a_dimension_that_export_turned_constant() -> None:
     assert reason.code == "SHAPE.specialised"
 
 
-@pytest.mark.parametrize(("module", "code", "line"), [
-    (Branch(), "DDS.guard", "if x.sum() > 0:"),
-    (Sorts(), "OP.unsupported", "return torch.sort(x"),
-])
+@pytest.mark.parametrize(
+    ("module", "code", "line"),
+    [
+        (Branch(), "DDS.guard", "if x.sum() > 0:"),
+        (Sorts(), "OP.unsupported", "return torch.sort(x"),
+    ],
+)
 def test_what_the_onnx_exporter_says_at_each_step(module: nn.Module, code: str, line: str) -> None:
     pytest.importorskip("onnxscript")
     reason = said_by(torch.onnx.export, module, (torch.ones(4),), dynamo=True, verbose=False)
@@ -131,11 +134,14 @@ def onnx_model(operator: str, *kinds: int) -> bytes:
 FLOAT, INT64, BFLOAT16 = 1, 7, 16
 
 
-@pytest.mark.parametrize(("model", "code"), [
-    (("Foo", FLOAT), "OP.unsupported"),
-    (("Add", FLOAT, INT64), "OP.dtype"),
-    (("Relu", BFLOAT16), "OP.unsupported"),
-])
+@pytest.mark.parametrize(
+    ("model", "code"),
+    [
+        (("Foo", FLOAT), "OP.unsupported"),
+        (("Add", FLOAT, INT64), "OP.dtype"),
+        (("Relu", BFLOAT16), "OP.unsupported"),
+    ],
+)
 @pytest.mark.onnxruntime_cpu
 def test_what_onnx_runtime_says_of_a_model(model: tuple, code: str) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
@@ -153,38 +159,58 @@ def test_what_onnx_runtime_says_of_inputs() -> None:
     assert rubbish.code == "GRAPH.invalid"
 
 
-@pytest.mark.parametrize(("text", "code"), [
-    ("INVALID_NODE: K exceeds the maximum value allowed (3840).", "LIMIT.topk_k"),
-    ("UNSUPPORTED_NODE: Plugin not found, are the plugin name and version correct? "
-     "[NonZero node 'n', plugin creator]\nNonZero plugin creator not found", "DDS.operator"),
-    ("UNSUPPORTED_NODE_ATTR: This version of TensorRT does not take it", "OP.unsupported"),
-    ("IBuilder::buildSerializedNetwork: Error Code 10: Internal Error (Could not find any implementation for node",
-     "OP.unsupported"),
-    ("[ONNXRuntimeError] : 1 : FAIL : Non-zero status code returned while running TopK node. Name:'' Status Message: "
-     "k argument [9] should not be greater than specified axis dim value [3]", "RUN.failed"),
-    ("[ONNXRuntimeError] : 11 : EP_FAIL : TensorRT EP failed to create engine", "RUN.failed"),
-    ("[ONNXRuntimeError] : 6 : RUNTIME_EXCEPTION : Exception during initialization", "RUN.failed"),
-    ("Check 'is_conversion_successful' failed\nNo conversion rule found for operations: aten::sort", "OP.unsupported"),
-    ("No conversion rule found for operations: aten::count_nonzero", "DDS.operator"),
-    ("error: failed to legalize operation 'torch.aten.nonzero_numpy'", "DDS.operator"),
-    ("error: failed to legalize operation 'torch.aten.sort.stable' that was explicitly marked illegal",
-     "OP.unsupported"),
-    ("Unsupported function types ['nonzero.default']", "DDS.operator"),
-    ("Unsupported function types ['rand.default']", "OP.unsupported"),
-    ("LLVM module verification failed: fcmp oge i1 %a", "OP.dtype"),
-    ("The size argument of jnp.nonzero must be statically specified", "DDS.operator"),
-    ("jax.errors.TracerBoolConversionError: Attempted boolean conversion of traced array", "DDS.guard"),
-    ("Execution failed with error 0x12", "RUN.failed"),
-    ("Missing out variants: {'aten::sort'}", "OP.unsupported"),
-    ("CppCompileError: C++ compile error\nerror: use of undeclared identifier", "COMPILER.cpp"),
-    ("CUDA out of memory. Tried to allocate 20.00 GiB", "MEMORY.device"),
-    ("RuntimeError: [enforce fail at alloc_cpu.cpp:121] DefaultCPUAllocator: can't allocate memory", "MEMORY.host"),
-    ('"addmm_impl_cpu_" not implemented for \'Half\'', "OP.dtype"),
-    ("InductorError: LoweringException: AssertionError", "COMPILER.internal"),
-    ("torch._dynamo.exc.FailOnRecompileLimitHit: recompile_limit reached with fullgraph=True",
-     "GRAPH.recompile_limit"),
-    ("the cat sat on the mat", "UNCLASSIFIED"),
-])
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("INVALID_NODE: K exceeds the maximum value allowed (3840).", "LIMIT.topk_k"),
+        (
+            "UNSUPPORTED_NODE: Plugin not found, are the plugin name and version correct? "
+            "[NonZero node 'n', plugin creator]\nNonZero plugin creator not found",
+            "DDS.operator",
+        ),
+        ("UNSUPPORTED_NODE_ATTR: This version of TensorRT does not take it", "OP.unsupported"),
+        (
+            "IBuilder::buildSerializedNetwork: Error Code 10: Internal Error "
+            "(Could not find any implementation for node",
+            "OP.unsupported",
+        ),
+        (
+            "[ONNXRuntimeError] : 1 : FAIL : Non-zero status code returned while running TopK node. Name:'' "
+            "Status Message: "
+            "k argument [9] should not be greater than specified axis dim value [3]",
+            "RUN.failed",
+        ),
+        ("[ONNXRuntimeError] : 11 : EP_FAIL : TensorRT EP failed to create engine", "RUN.failed"),
+        ("[ONNXRuntimeError] : 6 : RUNTIME_EXCEPTION : Exception during initialization", "RUN.failed"),
+        (
+            "Check 'is_conversion_successful' failed\nNo conversion rule found for operations: aten::sort",
+            "OP.unsupported",
+        ),
+        ("No conversion rule found for operations: aten::count_nonzero", "DDS.operator"),
+        ("error: failed to legalize operation 'torch.aten.nonzero_numpy'", "DDS.operator"),
+        (
+            "error: failed to legalize operation 'torch.aten.sort.stable' that was explicitly marked illegal",
+            "OP.unsupported",
+        ),
+        ("Unsupported function types ['nonzero.default']", "DDS.operator"),
+        ("Unsupported function types ['rand.default']", "OP.unsupported"),
+        ("LLVM module verification failed: fcmp oge i1 %a", "OP.dtype"),
+        ("The size argument of jnp.nonzero must be statically specified", "DDS.operator"),
+        ("jax.errors.TracerBoolConversionError: Attempted boolean conversion of traced array", "DDS.guard"),
+        ("Execution failed with error 0x12", "RUN.failed"),
+        ("Missing out variants: {'aten::sort'}", "OP.unsupported"),
+        ("CppCompileError: C++ compile error\nerror: use of undeclared identifier", "COMPILER.cpp"),
+        ("CUDA out of memory. Tried to allocate 20.00 GiB", "MEMORY.device"),
+        ("RuntimeError: [enforce fail at alloc_cpu.cpp:121] DefaultCPUAllocator: can't allocate memory", "MEMORY.host"),
+        ("\"addmm_impl_cpu_\" not implemented for 'Half'", "OP.dtype"),
+        ("InductorError: LoweringException: AssertionError", "COMPILER.internal"),
+        (
+            "torch._dynamo.exc.FailOnRecompileLimitHit: recompile_limit reached with fullgraph=True",
+            "GRAPH.recompile_limit",
+        ),
+        ("the cat sat on the mat", "UNCLASSIFIED"),
+    ],
+)
 def test_words_as_they_were_met(text: str, code: str) -> None:
     assert code_of(text) == code
 

@@ -18,7 +18,12 @@ from runners.study.record import Cell, DamagedRecord, Environment, Reason, Recor
 
 SCHEMA = json.loads((Path(records.__file__).parent / "compat.schema.json").read_text())
 ENVIRONMENT = Environment(
-    id="cpu-x", device="cpu", cpu="x, 2 cores", python="3.11.7", packages={"torch": "2.13.0"}, when="2026-11-29T10:00:00+00:00"
+    id="cpu-x",
+    device="cpu",
+    cpu="x, 2 cores",
+    python="3.11.7",
+    packages={"torch": "2.13.0"},
+    when="2026-11-29T10:00:00+00:00",
 )
 
 
@@ -50,7 +55,9 @@ def test_the_file_fits_the_schema(tmp_path: Path) -> None:
 
 
 def test_an_accepted_cell_with_a_reason_does_not_fit_the_schema(tmp_path: Path) -> None:
-    records.write(Record(environments=[ENVIRONMENT], cells=[cell(reason=Reason("DDS.guard", "x"))]), tmp_path / "c.json")
+    records.write(
+        Record(environments=[ENVIRONMENT], cells=[cell(reason=Reason("DDS.guard", "x"))]), tmp_path / "c.json"
+    )
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(json.loads((tmp_path / "c.json").read_text()), SCHEMA)
 

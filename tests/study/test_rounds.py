@@ -102,8 +102,10 @@ def test_a_ruler_that_raises_drops_out_and_the_others_go_on() -> None:
 
 def test_without_a_denominator_there_is_a_time_and_no_ratio() -> None:
     broken = Scripted(lambda _: 1 / 0)
-    for rulers, denominator in (({"own": Scripted(lambda _: 1.0)}, None),
-                                ({"own": Scripted(lambda _: 1.0), "eager": broken}, "eager")):
+    for rulers, denominator in (
+        ({"own": Scripted(lambda _: 1.0)}, None),
+        ({"own": Scripted(lambda _: 1.0), "eager": broken}, "eager"),
+    ):
         timing = measure(rulers, denominator, BUDGET)["own"].timing
         assert timing is not None
         assert timing.median_ms == 1.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +54,7 @@ class Heard:
 
 
 @pytest.fixture
-def bad_backends(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def bad_backends(monkeypatch: pytest.MonkeyPatch) -> None:
     from runners.study import worker
 
     def road(name: str, options: Any, has_gpu: bool) -> worker.Road:
@@ -64,7 +63,6 @@ def bad_backends(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     monkeypatch.setattr("runners.study.study.road", road)
     monkeypatch.setattr(backends, "BACKENDS", {n: Backend(n, n) for n in ("eager", "crash", "elsewhere", "missing")})
-    yield
 
 
 def study(tmp_path: Path, heard: Heard, earlier: list[Cell] | None = None) -> Study:

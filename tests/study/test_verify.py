@@ -23,9 +23,7 @@ SAMPLER = Path(models.__file__).parent / "balanced_sampler.py"
 Make = Callable[[nn.Module], Callable[..., Any]]
 
 
-def judged(
-    path: Path, name: str, make: Make = bad.faithful, workload: Workload | None = None, **about: Any
-) -> Request:
+def judged(path: Path, name: str, make: Make = bad.faithful, workload: Workload | None = None, **about: Any) -> Request:
     """The request after verification of a backend made from the variant's module."""
     case = load(path)
     variant, workload = case.case.variant(name), workload or Workload()
@@ -45,8 +43,15 @@ def codes(request: Request) -> list[tuple[str, str]]:
 
 def sampler(noise: str, batch: int | None, n: int = 200) -> Workload:
     return Workload(
-        n=n, k=n // 10, batch=batch, dim=6, dtype="float32", label_dtype="int64", positives=0.5,
-        noise=noise, seed=0,  # type: ignore[arg-type]
+        n=n,
+        k=n // 10,
+        batch=batch,
+        dim=6,
+        dtype="float32",
+        label_dtype="int64",
+        positives=0.5,
+        noise=noise,
+        seed=0,  # type: ignore[arg-type]
     )
 
 
@@ -191,6 +196,18 @@ def test_a_refusal_of_other_shapes_is_noted_where_none_were_promised() -> None:
     request = judged(CASES / "varying.py", "Doubled", bad.specialised)
     assert codes(request) == []
     assert "more_inputs()[0]" in request.facts["verification"]["refused_dynamic_shapes"]
+
+
+def test_an_engine_that_a_refusal_breaks_is_judged_whole_and_left_usable() -> None:
+    made = []
+
+    def make(module: nn.Module) -> Callable[..., Any]:
+        made.append(bad.broken_by_refusing(module))
+        made[-1](torch.arange(12.0).reshape(4, 3))
+        return made[-1]
+
+    assert codes(judged(CASES / "varying.py", "Doubled", make, reload=True)) == []
+    made[0](torch.arange(12.0).reshape(4, 3))
 
 
 def test_what_was_covered_is_recorded() -> None:

@@ -1,4 +1,5 @@
 """A draw without replacement, and one that loses the "without" in eager itself."""
+
 import torch
 from torch import nn
 

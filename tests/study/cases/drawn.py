@@ -1,4 +1,5 @@
 """Random draws of several kinds: with noise, without repeats, of a size that is drawn, beside what is not."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """What eager does without drawing: floats, integers, ties, NaN, nothing at all, nests, views, writes."""
+
 from typing import NamedTuple
 
 import torch

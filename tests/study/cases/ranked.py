@@ -1,4 +1,5 @@
 """Equal scores: which of them comes out is not defined."""
+
 import torch
 from torch import nn
 

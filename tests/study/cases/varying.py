@@ -1,4 +1,5 @@
 """A dimension that is meant to vary."""
+
 import torch
 from torch import nn
 

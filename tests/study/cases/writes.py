@@ -1,4 +1,5 @@
 """Writing into the input, declared."""
+
 import torch
 from torch import nn
 

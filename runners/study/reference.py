@@ -1,0 +1,76 @@
+"""Eager as the reference: what it answers, what it leaves of its inputs, and which outputs it draws."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from runners.study import compare
+
+if TYPE_CHECKING:
+    from torch import nn
+
+RUNS_OF_A_DRAW = 3
+"""Of eager on an input on which it draws, besides the first, to see which outputs change."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Eager on one input: its outputs, what it leaves of the inputs, the numbers of the outputs that it changes
+    from run to run, and whether it drew at all."""
+
+    outputs: Any
+    left: Any
+    drawn: frozenset[int]
+    drew: bool
+
+
+def run(eager: Callable[..., Any], arguments: tuple[Any, ...]) -> Reference:
+    """Eager on `arguments`, at least twice: it must agree with itself where it does not draw."""
+    handed = compare.clone(arguments)
+    with _generator_watched() as drew:
+        outputs = compare.clone(eager(*handed))
+    drawn: set[int] = set()
+    for _ in range(RUNS_OF_A_DRAW if drew[0] else 1):
+        again = compare.clone(eager(*compare.clone(arguments)))
+        drawn |= compare.differing(outputs, again, exactly=drew[0])
+    return Reference(outputs, handed, frozenset(drawn), drew[0])
+
+
+def precise(module: nn.Module, arguments: tuple[Any, ...]) -> Any:
+    """The outputs of a float64 run of eager, None where there is none."""
+    import torch
+    from torch.utils._pytree import tree_map
+
+    def widen(leaf: Any) -> Any:
+        return leaf.double() if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() else leaf
+
+    try:
+        return copy.deepcopy(module).double()(*tree_map(widen, compare.clone(arguments)))
+    except Exception:  # a module that names its dtypes has no float64 form
+        return None
+
+
+def copied(module: nn.Module) -> nn.Module:
+    """The module's own copy for eager runs; the module itself where it cannot be copied."""
+    try:
+        return copy.deepcopy(module)
+    except Exception:  # whatever a case file's module holds
+        return module
+
+
+@contextmanager
+def _generator_watched() -> Iterator[list[bool]]:
+    """A list of one: whether torch's default generators moved inside the block."""
+    import torch
+
+    def states() -> list[Any]:
+        return [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else [])]
+
+    moved = [False]
+    before = states()
+    yield moved
+    moved[0] = not all(torch.equal(a, b) for a, b in zip(before, states(), strict=True))
