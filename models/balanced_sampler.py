@@ -2,7 +2,8 @@
 
 The sampler of detection heads (Detectron2's `subsample_labels`, torchvision's
 `BalancedPositiveNegativeSampler`), in the form that returns rows and labels. Its variable form looks the
-classes up with `nonzero`; its static rewrite ranks random keys with `topk`.
+classes up with `nonzero`; the article's static rewrite ranks random keys with `topk`; `models/partition.py` holds a
+static form without sorting.
 
 Contract, for every variant:
 
@@ -32,6 +33,7 @@ from torch import Tensor, nn
 
 from models import draw_statistics
 from models.case import Fault, Workload
+from models.partition import PartitionSampler  # noqa: F401  (a variant)
 
 CASE = {
     "title": "Detectron2-style balanced sampler",
@@ -40,6 +42,7 @@ CASE = {
         "nonzero": {"class_name": "Nonzero", "kind": "variable"},
         "topk": {"class_name": "TopK", "kind": "static", "rewrites": "nonzero"},
         "topk_shuffled": {"class_name": "TopKShuffled", "kind": "static", "rewrites": "nonzero"},
+        "partition": {"class_name": "PartitionSampler", "kind": "static", "rewrites": "nonzero"},
     },
     "sizes": {"items_per_sample": 10, "batches": [None, 32], "dim": 16, "draws": True},
     "random": True,

@@ -1,6 +1,6 @@
 """What a case is: a computation under study, its variants, its inputs, its contract. One case a file.
 
-A case file is an ordinary module that imports torch and nothing of ours but this. It may define
+A case file is an ordinary module that imports torch and nothing of ours but this package. It may define
 
 ================================  ==============================================================
 classes derived from nn.Module    the variants
@@ -13,7 +13,10 @@ classes derived from nn.Module    the variants
 `EXPECTED_DTYPES`
 `inputs(workload, seed)`          a *sized* case: inputs for any workload, new densities per seed
 `more_inputs(workload)`           a sized case's further inputs, as (name, tuple) pairs
-`faults(...)`, `statistics(...)`  the contract; see `CaseModule`
+`faults(arguments, outputs,        what one call's outputs break of the contract, as a list of `Fault`
+workload)`
+`statistics(call, reference,       what many draws break of it, and each test's p-value and power
+workload, device, seconds)`
 `floor_bytes(workload)`           bytes that any implementation must move
 ================================  ==============================================================
 

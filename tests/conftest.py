@@ -26,3 +26,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         here, provide = availability(BACKENDS[name], has_gpu=True)
         if here != "yes":
             pytest.skip(f"{name} is not here ({here}); to provide it: {provide}")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # torchax registers its device for the whole process, and Dynamo cannot compile afterwards.
+    items.sort(key=lambda item: item.get_closest_marker("xla") is not None)

@@ -163,8 +163,9 @@ def test_the_list_names_every_case_variant_and_backend() -> None:
     assert result.returncode == 0
     for case in catalogue():
         assert case.name in result.stdout
+    words = "".join(result.stdout.split())  # a narrow terminal breaks names
     for name in BACKENDS:
-        assert name in result.stdout
+        assert name in words
 
 
 def test_a_cells_script_replays_it(tmp_path: Path) -> None:
@@ -174,6 +175,6 @@ def test_a_cells_script_replays_it(tmp_path: Path) -> None:
     result = subprocess.run(
         [sys.executable, str(folder / str(cell.repro))], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    first, second = result.stdout.splitlines()[:2]
-    assert first.startswith(cell.verdict)
-    assert cell.reason is None or second.startswith(cell.reason.code)
+    told = result.stdout.splitlines()
+    assert told[0].startswith(cell.verdict)
+    assert cell.reason is None or told[1].startswith(cell.reason.code)

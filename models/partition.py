@@ -1,0 +1,354 @@
+"""A balanced sampler with static shapes and without sorting.
+
+The sampler draws K distinct items out of N, half positives and half negatives where both classes are large
+enough, uniformly within each class and in uniform order. It uses neither ``nonzero`` nor ``topk`` nor a sort,
+no shape depends on the data and nothing waits for the device, so every compiler that captures a graph can
+take it. The work is linear in N + K. This file needs nothing but torch; copy it.
+
+Three steps:
+
+1. **Partition.** Running counts give each item its rank within its class, and one scatter lays the positives
+   from the front and the negatives from the back of a table. ``table[rank]`` is then a positive and
+   ``table[-1 - rank]`` a negative.
+2. **Order.** A random bijection of the K slots says for each slot of the result which draw it shows. The
+   first draws are the positives, the next ones the negatives.
+3. **Draw.** A second random bijection, this time of the ranks of a class, turns the r-th draw into a random
+   rank.
+
+Both bijections are the same function, :func:`shuffle`: the n numbers lie in a grid of about √n × √n, the last
+row may be short, and rows and columns are rotated in turn, each by an amount of its own. That is a Feistel
+network on a ragged grid: each rotation is a bijection, whatever the noise, and the noise is O(√N) numbers.
+
+Sources: Håstad, "The square lattice shuffle" (2006); Luby and Rackoff, "How to construct pseudorandom
+permutations from pseudorandom functions" (1988); Mitchell et al., "Bandwidth-optimal random shuffling for
+GPUs" (2021).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+BLOCK = 1024
+"""Items counted together: two counts up to this share a float32 exactly, 1024 + 1024 · 2048 < 2^24."""
+
+FILLER = 0
+"""The item that an empty slot points at."""
+
+
+def side(n: int) -> int:
+    """Side of the smallest square grid that holds n cells, 1 <= n < 2^31."""
+    # math.isqrt takes no symbolic size; a float64 root is exact enough below 2^52.
+    return int((n - 1) ** 0.5) + 1
+
+
+def rounds(k: int) -> int:
+    """Rotations per bijection for a sample of k.
+
+    A pair of neighbours in one row keeps its distance with probability 1 / √n per two rotations, and a class
+    is only drawn from if it has more than k / 2 items. Hence small samples need more rotations. At these
+    numbers 10^5 draws could not be told from ``torch.randperm``; the README has the figures.
+    """
+    return 14 if k < 64 else 10 if k < 1024 else 8
+
+
+def draw_noise(
+    batch: int | None,
+    n: int,
+    k: int,
+    generator: torch.Generator | None = None,
+    device: torch.device | str | None = None,
+) -> Tensor:
+    """Draw the randomness of one call.
+
+    Args:
+        batch: number of images, or None for labels without a batch dimension.
+        n: number of items of an image.
+        k: number of samples of an image.
+        generator: torch's default one if None.
+        device: where the result lies; torch's default device if None.
+
+    Returns:
+        float32 ``[batch, rounds(k), side(k) + 2 * side(max(n, k))]``, without ``batch`` if that is None,
+        uniform in [0, 1): for each rotation the amounts of the slots' rows, the positives' rows and the
+        negatives' rows, as fractions of the row.
+    """
+    shape: tuple[int, ...] = (rounds(k), side(k) + 2 * side(max(n, k)))
+    if batch is not None:
+        shape = (batch, *shape)
+    if generator is None:
+        return torch.rand(shape, device=device)
+    return torch.rand(shape, generator=generator, device=device)
+
+
+def partition(labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Sort items by class without sorting.
+
+    Args:
+        labels: ``[B, N]``, integers or booleans. 1 is positive, 0 negative, anything else is left out.
+
+    Returns:
+        The table, int32 ``[B, M]``, M being N rounded up to a multiple of ``BLOCK``: a permutation of the
+        numbers below M that has the P positives at 0 … P - 1 and the Q negatives at M - 1, M - 2 … M - Q.
+        The counts P and Q, int32 ``[B, 2]``.
+    """
+    place, counts = places(labels)
+    item = torch.arange(place.shape[1], dtype=torch.int32, device=labels.device).expand_as(place)
+    return torch.zeros_like(item).scatter(1, place, item), counts
+
+
+def places(labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Where :func:`partition` puts each item, int64 ``[B, M]``, and the counts int32 ``[B, 2]``."""
+    batch, n = labels.shape
+    blocks = (n + BLOCK - 1) // BLOCK
+    size = blocks * BLOCK
+    unit = 2 * BLOCK
+    weight = (labels == 1).to(torch.float32) + (labels == 0).to(torch.float32) * unit
+    # Padding instead of a short last block: every later loop runs over whole blocks.
+    weight = nn.functional.pad(weight, (0, size - n)).view(batch, blocks, BLOCK)
+    both = weight.cumsum(-1)
+    # Scaling by a power of two is exact, and the conversion to an integer drops the fraction.
+    negative = (both * (1 / unit)).to(torch.int32)
+    positive = both.to(torch.int32) - negative * unit
+    del both
+    is_negative = torch.arange(2, dtype=torch.int32, device=labels.device).view(2, 1) == 1
+    total = torch.where(is_negative, negative[:, None, :, -1], positive[:, None, :, -1])
+    upto = total.cumsum(-1, dtype=torch.int32)
+    before = (upto - total).unsqueeze(-1)
+    positive, negative = positive + before[:, 0], negative + before[:, 1]
+    item = torch.arange(size, dtype=torch.int32, device=labels.device).view(blocks, BLOCK)
+    # Items left out fill the middle, so that each place is written exactly once.
+    middle = upto[:, 0, -1].view(batch, 1, 1) + item - positive - negative
+    place = torch.where(weight == unit, size - negative, middle)
+    place = torch.where(weight == 1, positive - 1, place)
+    return place.flatten(1).long(), upto[:, :, -1]
+
+
+def grid(n: Tensor, longest: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Columns, rows and length of the last row of the grid of n cells; ``longest`` >= ``side`` of every n."""
+    squares = torch.arange(longest, dtype=torch.int32, device=n.device) ** 2
+    columns = (squares < n.unsqueeze(-1)).sum(-1, dtype=torch.int32).clamp(min=1)
+    rows = (n + columns - 1) // columns
+    return columns, rows, n - (rows - 1) * columns
+
+
+def shuffle(
+    row: Tensor, column: Tensor, cells: tuple[Tensor, Tensor, Tensor], noise: Tensor, start: Tensor | int
+) -> Tensor:
+    """Where a random bijection of the grid's cells sends the given cells.
+
+    A cell's image depends on the cell, the grid and the noise alone, and no two cells have the same image.
+
+    Args:
+        row, column: int32 ``[B, K]``, the cells to follow.
+        cells: the ``grid`` of each, int32, expandable to ``[B, K]``.
+        noise: float32 ``[B, rounds, width]``, rounds being even.
+        start: where a cell's amounts begin within ``width``: a number or int32 ``[B, K]``.
+
+    Returns:
+        int32 ``[B, K]``, ``row * columns + column`` of the cell's image.
+    """
+    columns, rows, last = cells
+    turns, width = noise.shape[1:]
+    noise = noise.flatten(1)
+    fixed, moving = row, column
+    for turn in range(turns):
+        if turn % 2 == 0:
+            length = torch.where(fixed < rows - 1, columns, last)
+        else:
+            length = torch.where(fixed < last, rows, rows - 1)
+        fraction = noise.gather(1, (fixed + (start + turn * width)).long())
+        # One product, rounded once and cut: the same in every engine. Rounding up to the length is harmless,
+        # since the whole row gets the same amount and a full turn is none.
+        moved = moving - length + (fraction * length).to(torch.int32)
+        fixed, moving = torch.where(moved < 0, moved + length, moved), fixed
+    return fixed * columns + moving
+
+
+def draw(
+    table: Tensor,
+    cells: tuple[Tensor, Tensor, Tensor],
+    noise: Tensor,
+    start: int,
+    is_positive: Tensor,
+    rank: Tensor,
+) -> Tensor:
+    """Items that the random bijections of both classes put at the given ranks.
+
+    Args:
+        table: of :func:`partition`.
+        cells: the ``grid`` of both counts, each int32 ``[B, 2]``.
+        noise: float32 ``[B, rounds, width]``; the positives' amounts begin at ``start``, the negatives'
+            follow.
+        start: see ``noise``.
+        is_positive: bool, which class a slot wants; with ``rank`` expandable to ``[B, K]``.
+        rank: int32, below the count of that class; 0 also where a class is empty.
+
+    Returns:
+        int64 ``[B, K]``. Where the class is empty, some number below the table's length.
+    """
+    columns, rows, last = (torch.where(is_positive, both[:, :1], both[:, 1:]) for both in cells)
+    row = rank // columns
+    begin = torch.where(is_positive, start, (noise.shape[-1] + start) // 2).to(torch.int32)
+    rank = shuffle(row, rank - row * columns, (columns, rows, last), noise, begin)
+    return table.gather(1, torch.where(is_positive, rank, table.shape[1] - 1 - rank).long()).long()
+
+
+class MaskedPartitionSampler(nn.Module):
+    """Balanced sampler for images that may have fewer than K eligible items.
+
+    Args:
+        k: number of slots, at least 2.
+
+    Raises:
+        ValueError: if ``k`` is below 2.
+    """
+
+    def __init__(self, k: int) -> None:
+        super().__init__()
+        if k < 2:
+            raise ValueError(f"k must be at least 2, to hold an item of each class, but is {k}")
+        self.k = k
+        slot = torch.arange(k, dtype=torch.int32)
+        # The cells are constants: torch 2.13's Inductor leaves some unwritten if it computes slot % side.
+        self.register_buffer("row", slot // side(k), persistent=False)
+        self.register_buffer("column", slot % side(k), persistent=False)
+
+    row: Tensor
+    column: Tensor
+
+    def noise(self, features: Tensor, labels: Tensor) -> Tensor:
+        """The noise of one call on these inputs, as :func:`draw_noise` draws it."""
+        batch = labels.shape[0] if labels.dim() == 2 else None
+        return draw_noise(batch, labels.shape[-1], self.k, device=labels.device)
+
+    def choose(self, labels: Tensor, noise: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Choose items; ``labels`` ``[B, N]``, returns index int64 and valid bool, both ``[B, K]``."""
+        k, (batch, n) = self.k, labels.shape
+        if noise is None:
+            noise = draw_noise(batch, n, k, device=labels.device)
+        table, counts = partition(labels)
+        positives, negatives = counts[:, :1], counts[:, 1:]
+        # Half each; a short class is filled up from the other, and so is the odd slot of an odd k.
+        take_negative = torch.minimum(negatives, k - positives.clamp(max=k // 2))
+        take_positive = torch.minimum(positives, k - take_negative)
+        # The slots are a third class of known size; treating it as the others spares code and compile time.
+        columns, rows, last = grid(nn.functional.pad(counts, (1, 0), value=k), side(max(n, k)))
+        order = shuffle(
+            self.row.expand(batch, k),
+            self.column.expand(batch, k),
+            (columns[:, :1], rows[:, :1], last[:, :1]),
+            noise,
+            0,
+        )
+        is_positive = order < take_positive
+        valid = order < take_positive + take_negative
+        rank = torch.where(is_positive, order, order - take_positive)
+        index = draw(
+            table,
+            (columns[:, 1:], rows[:, 1:], last[:, 1:]),
+            noise,
+            side(k),
+            is_positive,
+            torch.where(valid, rank, 0),
+        )
+        return torch.where(valid, index, FILLER), valid
+
+    def forward(
+        self, features: Tensor, labels: Tensor, noise: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Sample.
+
+        Args:
+            features: ``[N, D]`` or ``[B, N, D]``, any dtype.
+            labels: ``[N]`` or ``[B, N]``, integers or booleans; 1 is positive, 0 negative, anything else
+                never sampled.
+            noise: what ``self.noise(features, labels)`` returns; drawn here if None.
+
+        Returns:
+            rows ``[.., K, D]``, their labels ``[.., K]``, their indices int64 ``[.., K]``, and valid, bool
+            ``[.., K]``. With fewer than K eligible items all of them are drawn and K minus their number
+            slots, anywhere, are not valid; those show item ``FILLER``, whatever its label.
+        """
+        if labels.dim() == 1:
+            index, valid = self.choose(labels.unsqueeze(0), None if noise is None else noise.unsqueeze(0))
+            index, valid = index.squeeze(0), valid.squeeze(0)
+            return features[index], labels[index], index, valid
+        index, valid = self.choose(labels, noise)
+        first = torch.arange(labels.shape[0], device=labels.device).unsqueeze(1) * labels.shape[1]
+        return features.flatten(0, 1)[index + first], labels.flatten()[index + first], index, valid
+
+
+class PartitionSampler(MaskedPartitionSampler):
+    """Balanced sampler for images that have at least K eligible items.
+
+    A static graph cannot raise an error: an image that has fewer shows item ``FILLER`` in the slots left
+    over. Use :class:`MaskedPartitionSampler` where that can happen.
+    """
+
+    def forward(  # type: ignore[override]
+        self, features: Tensor, labels: Tensor, noise: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Sample; arguments and the two results as :class:`MaskedPartitionSampler`'s first two."""
+        rows, row_labels, _, _ = super().forward(features, labels, noise)
+        return rows, row_labels
+
+
+def subsample_labels_static(
+    labels: Tensor, num_samples: int, positive_fraction: float, bg_label: int, noise: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Detectron2's ``subsample_labels`` with static shapes.
+
+    Args:
+        labels: integers, ``[N]`` or ``[B, N]``: -1 is ignored, ``bg_label`` is background, anything else is
+            positive.
+        num_samples: samples wanted.
+        positive_fraction: at most ``int(num_samples * positive_fraction)`` of them are positives. Background
+            fills up, as far as there is any.
+        bg_label: see ``labels``.
+        noise: what ``draw_noise(B or None, N, num_samples)`` returns; drawn here if None.
+
+    Returns:
+        positives int64 and their validity bool, ``[.., int(num_samples * positive_fraction)]``;
+        negatives int64 and their validity bool, ``[.., num_samples]``.
+        Valid slots come first, in random order; the others hold ``FILLER``.
+    """
+    single = labels.dim() == 1
+    if single:
+        labels, noise = labels.unsqueeze(0), None if noise is None else noise.unsqueeze(0)
+    batch, n = labels.shape
+    if noise is None:
+        noise = draw_noise(batch, n, num_samples, device=labels.device)
+    most = int(num_samples * positive_fraction)
+    kind = torch.where(labels == bg_label, 0, torch.where(labels == -1, 2, 1))
+    table, counts = partition(kind)
+    take_positive = counts[:, :1].clamp(max=most)
+    take_negative = torch.minimum(counts[:, 1:], num_samples - take_positive)
+    slot = torch.arange(most + num_samples, dtype=torch.int32, device=labels.device).unsqueeze(0)
+    is_positive = slot < most
+    rank = torch.where(is_positive, slot, slot - most)
+    valid = rank < torch.where(is_positive, take_positive, take_negative)
+    rank = torch.where(valid, rank, 0)
+    cells = grid(counts, side(max(n, num_samples)))
+    index = torch.where(valid, draw(table, cells, noise, side(num_samples), is_positive, rank), FILLER)
+    if single:
+        index, valid = index.squeeze(0), valid.squeeze(0)
+    return index[..., :most], valid[..., :most], index[..., most:], valid[..., most:]
+
+
+def subsample_labels(
+    labels: Tensor, num_samples: int, positive_fraction: float, bg_label: int, noise: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Detectron2's ``subsample_labels``: the valid slots of :func:`subsample_labels_static`.
+
+    Its results have a length that depends on the data; inside a graph use the static form. ``labels`` is
+    ``[N]``.
+
+    Returns:
+        positives and negatives, int64, at most ``int(num_samples * positive_fraction)`` and at
+        most ``num_samples`` of them.
+    """
+    positive, positive_valid, negative, negative_valid = subsample_labels_static(
+        labels, num_samples, positive_fraction, bg_label, noise
+    )
+    return positive[positive_valid], negative[negative_valid]
