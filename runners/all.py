@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, NoReturn
 
 import msgspec
+import psutil
 import typer
 from filelock import FileLock, Timeout
 from rich.console import Console
@@ -34,8 +35,11 @@ from runners.study.worker import Command, Job
 
 GPU_MINUTES = 8.0
 
+LANE_BYTES = 3 << 29
+"""Memory that each living lane may count on: a gigabyte and a half."""
+
 BUDGETS = {
-    "gpu": Budget(seconds_per_cell=0.4, floor_rounds=7, cap_rounds=40),
+    "gpu": Budget(seconds_per_cell=0.4, floor_rounds=7, cap_rounds=40, block_ms=10.0),
     "quick": Budget(seconds_per_cell=0.5, floor_rounds=7, cap_rounds=40),
     "full": Budget(seconds_per_cell=2.0, floor_rounds=9, cap_rounds=100),
 }
@@ -149,7 +153,7 @@ def run(
     has_gpu = gpu_facts() is not None
     environment = environments.detect({"sm": options["sm"]})
     folder = output / environment.id
-    total = sum(len(r.variants) * len(r.backends) for r in rounds)
+    total = sum(len(round_.backends) for round_ in rounds)
     console = Console(soft_wrap=not sys.stdout.isatty())
     with _only_study(output):
         earlier = _earlier(folder, resume)
@@ -157,6 +161,7 @@ def run(
             has_gpu=has_gpu,
             parallel=max(1, min(len(os.sched_getaffinity(0)), 8)),
             limits=Limits(),
+            lanes=max(12, psutil.virtual_memory().total // LANE_BYTES),
             budget=BUDGETS[profile],
             options=dict(options),
             traces=traces,

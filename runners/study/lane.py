@@ -49,9 +49,12 @@ class LaneFailed(Exception):
 class Lane:
     """A worker at work on one job."""
 
-    def __init__(self, job: Job, limits: Limits) -> None:
+    def __init__(self, job: Job, limits: Limits, cache: Path | None = None) -> None:
+        """`cache` is an Inductor cache that the lane starts with a copy of."""
         self.limits = limits
         self.directory = Path(tempfile.mkdtemp(prefix="gauntlet-lane-"))
+        if cache is not None and cache.exists():
+            shutil.copytree(cache, worker.inductor_cache(self.directory))
         job = msgspec.structs.replace(job, directory=str(self.directory))
         self.connection, remote = multiprocessing.Pipe()
         self.process = _start(remote, job.road.interpreter if job.road else None)

@@ -35,16 +35,19 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Round(msgspec.Struct, frozen=True, kw_only=True):
-    """One workload of one case with every variant and backend to be tried on it, measured together."""
+    """One workload of one variant with every backend to be tried on it, measured together with eager's variable
+    form, the `denominator` of all ratios; None in a case without one."""
 
     case: Case
     workload: Workload
-    variants: tuple[Variant, ...]
+    variant: Variant
+    denominator: Variant | None
     backends: tuple[str, ...]
 
 
 def plan(cases: Sequence[Case], wanted: Wanted) -> list[Round]:
-    """Rounds in the order in which they are worth most: case by case, small workloads first.
+    """Rounds in order: case by case, variant by variant, small workloads first; for a GPU the most valuable
+    workloads of all variants first.
 
     Unasked, a study draws inside the graph everywhere, takes its noise as an input at the smallest N, and
     adds a batch at the smallest N (`full` and `gpu`: up to 100 000).
@@ -54,17 +57,22 @@ def plan(cases: Sequence[Case], wanted: Wanted) -> list[Round]:
         if name not in known:
             raise BadRequest(f"unknown variant {name!r}; valid here: {', '.join(sorted(known))}")
     backends = select_backends(wanted.backends)
-    return [
-        Round(
-            case=case,
-            workload=workload,
-            variants=tuple(v for v in case.variants if wanted.variants is None or v.name in wanted.variants),
-            backends=backends,
-        )
+    rounds = [
+        Round(case=case, workload=workload, variant=variant, denominator=_denominator(case, variant), backends=backends)
         for case in cases
-        for workload in sorted(workloads(case, wanted), key=_rank if wanted.profile == "gpu" else lambda _: 0)
-        if any(wanted.variants is None or v.name in wanted.variants for v in case.variants)
+        for variant in case.variants
+        if wanted.variants is None or variant.name in wanted.variants
+        for workload in workloads(case, wanted)
     ]
+    return sorted(rounds, key=lambda round_: _rank(round_.workload)) if wanted.profile == "gpu" else rounds
+
+
+def _denominator(case: Case, variant: Variant) -> Variant | None:
+    """The variable form that a variant stands for: itself, the one it rewrites, or the case's first."""
+    if variant.kind == "variable":
+        return variant
+    variable = [other for other in case.variants if other.kind == "variable"]
+    return next((other for other in variable if other.name == variant.rewrites), variable[0] if variable else None)
 
 
 def select_backends(names: Sequence[str] | None) -> tuple[str, ...]:

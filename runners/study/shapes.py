@@ -14,7 +14,7 @@ SIZES = (0, 1, 2, 7)
 """Tried for the dimensions that a fixed case declares dynamic, besides one larger than the example's."""
 
 SMALL = 2_000
-"""Items (N times B) up to which a sized case is tried at other N: a compiler may compile anew for each."""
+"""Items (N times B) up to which a sized case is tried at another N: a compiler may compile anew for it."""
 
 Dimensions = list[frozenset[int]]
 """Per input, the dimensions that may vary."""
@@ -43,11 +43,11 @@ def compared(example: Any, given: Any, varying: Dimensions | None) -> Literal["s
 
 
 def resized(case: CaseModule, variant: Variant, workload: Workload, example: tuple[Any, ...]) -> Iterator[Input]:
-    """Inputs of other sizes: other N for a small sized case, 0, 1, 2, odd and larger for declared dimensions."""
-    if case.case.sizes and workload.n and workload.n * (workload.batch or 1) <= SMALL:
-        for n in (workload.n + 1, 2 * workload.n):
-            other = msgspec.structs.replace(workload, n=n)
-            yield Input(f"N = {n}", case.inputs(variant, other, 3))
+    """Inputs of other sizes: an odd and larger N for a small sized case whose answers are exact, 0, 1, 2, odd and
+    larger for declared dimensions."""
+    if case.case.sizes and workload.n and workload.noise != "inside" and workload.n * (workload.batch or 1) <= SMALL:
+        other = msgspec.structs.replace(workload, n=2 * workload.n + 1)
+        yield Input(f"N = {other.n}", case.inputs(variant, other, 3))
     varying = dynamic(case, variant)
     if varying is None or len(varying) != len(example):
         return

@@ -1,18 +1,20 @@
 """The study: takes every planned cell through its lane, then measures the faithful ones in rounds.
 
-Round by round (one workload of one case): eager's variants first, since everything is judged against
-them; then all other lanes, overlapping on idle cores; then the measuring rounds, which overlap with
-nothing. The record is on disk after every cell.
+Round by round (one workload of one variant): eager first, since everything is judged against it; then all
+other lanes, overlapping on idle cores; then the measuring rounds, with eager's variable form among them,
+which overlap with nothing. The record is on disk after every cell.
 """
 
 from __future__ import annotations
 
 import contextlib
 import importlib
+import shutil
 import sysconfig
+import tempfile
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +33,7 @@ from runners.study.plan import Round
 from runners.study.record import FAITHFUL, Cell, CellKey, Environment, Reason, Record, StageOutcome
 from runners.study.replay import name_of, write_script
 from runners.study.rounds import Budget, measure
-from runners.study.worker import Command, Event, Job, Outcome, road
+from runners.study.worker import Command, Event, Job, Outcome, inductor_cache, road
 
 LaneKey = tuple[str, str]
 """(variant, backend): a lane of the round at hand."""
@@ -50,15 +52,16 @@ class Listener(Protocol):
 
 
 class Settings(msgspec.Struct, kw_only=True):
-    """How a study is run, apart from what it tries: how many lanes build at a time, what a worker may use, how
-    long to measure, the options of backends, how many cells are traced (None: all that are timed), and when to
-    stop (`time.monotonic`)."""
+    """How a study is run, apart from what it tries: how many lanes build at a time and how many may live, what
+    a worker may use, how long to measure, the options of backends, how many cells are traced (None: all that
+    are timed), and when to stop (`time.monotonic`)."""
 
     has_gpu: bool
     parallel: int
     limits: Limits
     budget: Budget
     options: dict[str, Any]
+    lanes: int = 16
     traces: int | None = 0
     deadline: float | None = None
 
@@ -76,6 +79,8 @@ class Study:
         self.cells: dict[CellKey, Cell] = {cell.key: cell for cell in earlier}
         self.unreached: list[str] = []
         self._lanes: dict[LaneKey, Lane] = {}
+        self._case: str | None = None
+        self._cache: Path | None = None
         self._traced = 0
         self._interpreters: dict[str, str] = {}
         self._missing: dict[str, Outcome] = {}
@@ -90,46 +95,49 @@ class Study:
 
     def run(self, rounds: Sequence[Round]) -> None:
         """Run the plan to its end, or to the deadline; what was not reached is in `unreached`."""
-        try:
-            self._prepare(rounds)
-            for index, round_ in enumerate(rounds):
-                if index and rounds[index - 1].case.path != round_.case.path:
-                    self._close_lanes()
-                self._run_round(round_)
-        finally:
-            self._close_lanes()
+        with tempfile.TemporaryDirectory(prefix="gauntlet-cache-") as cache:
+            self._cache = Path(cache) / "inductor"
+            try:
+                self._prepare(rounds)
+                for round_ in rounds:
+                    self._run_round(round_)
+            finally:
+                self._close_lanes()
 
     def _prepare(self, rounds: Sequence[Round]) -> None:
-        """Make environments, and let every engine do what it does once per machine, so that no cell pays for it."""
+        """Make environments, and let every engine do what it does once per machine, so that no cell pays for it.
+
+        What Inductor then keeps (the processor's vector instructions, nothing of any case) is the cache that
+        every lane starts with.
+        """
         names = {name for round_ in rounds if self._todo(round_) for name in round_.backends}
-        for name in names:
-            if name in BACKENDS and BACKENDS[name].requirements:
-                try:
-                    self._interpreters[name] = str(interpreter(name, BACKENDS[name].requirements))
-                except NotMade as error:
-                    self._missing[name] = Outcome(verdict="unavailable", reason=Reason("ENV.not_made", str(error)))
-        runners = {road(name, {}, self.settings.has_gpu).runner for name in names}
         with self._working(True):
-            for runner in sorted(runners):
+            for name in sorted(names):
+                if name in BACKENDS and BACKENDS[name].requirements:
+                    try:
+                        self._interpreters[name] = str(interpreter(name, BACKENDS[name].requirements))
+                    except NotMade as error:
+                        self._missing[name] = Outcome(verdict="unavailable", reason=Reason("ENV.not_made", str(error)))
+            for runner in sorted({road(name, {}, self.settings.has_gpu).runner for name in names}):
                 if hasattr(importlib.import_module(runner), "prepare"):
                     with contextlib.suppress(LaneFailed):  # its cells will say what is wrong with it
                         self._ask_alone(Command(do="prepare", path=runner))
 
     def _ask_alone(self, command: Command) -> Any:
-        """What a worker of its own answers."""
-        lane = Lane(Job(case_path="", directory=""), self.settings.limits)
+        """What a worker of its own answers; what it left in its Inductor cache is kept."""
+        lane = Lane(Job(case_path="", directory=""), self.settings.limits, self._cache)
         try:
-            return lane.ask(command)
+            answer = lane.ask(command)
+            left = inductor_cache(lane.directory)
+            if command.do == "prepare" and self._cache and left.exists():
+                shutil.copytree(left, self._cache, dirs_exist_ok=True)
+            return answer
         finally:
             lane.close()
 
-    def _todo(self, round_: Round) -> list[tuple[Variant, str]]:
-        return [
-            (variant, name)
-            for variant in round_.variants
-            for name in round_.backends
-            if not finished(self.cells.get(self._key(round_, variant, name)))
-        ]
+    def _todo(self, round_: Round) -> list[str]:
+        """The backends whose cells of this round are not finished."""
+        return [name for name in round_.backends if not finished(self.cells.get(self._key(round_, name)))]
 
     def _run_round(self, round_: Round) -> None:
         todo = self._todo(round_)
@@ -138,43 +146,71 @@ class Study:
         if self._late():
             self._miss(round_, todo)
             return
-        eager = [(variant, "eager") for variant in round_.variants]
-        self._attempt(round_, [task for task in eager if task in todo or self._is_denominator(task[0])])
-        self._attempt(
-            round_,
-            [(v, name) for v, name in todo if name != "eager" and self._judgeable(round_, v)],
-        )
-        self._measure(round_, {self._key(round_, *task) for task in todo})
-        self._forget_workload()
+        self._make_room(round_)
+        if "eager" in todo:
+            self._attempt(round_, ["eager"])
+        else:
+            self._load(round_, round_.variant)
+        if round_.denominator not in (None, round_.variant):
+            self._load(round_, round_.denominator)
+        if self._judgeable(round_):
+            self._attempt(round_, [name for name in todo if name != "eager"])
+        self._measure(round_, todo)
+        for lane in self._lanes.values():
+            with contextlib.suppress(LaneFailed):  # a lane that died is replaced when it is needed
+                lane.ask(Command(do="forget"))
 
-    def _attempt(self, round_: Round, tasks: list[tuple[Variant, str]]) -> None:
-        """Take these lanes through their stages, as many at a time as the settings say."""
-        waiting, at_work = deque(tasks), dict[Lane, tuple[Variant, str]]()
+    def _make_room(self, round_: Round) -> None:
+        """End lanes of other cases, and of other variants when there are many: each holds memory."""
+        here = {variant.name for variant in (round_.variant, round_.denominator) if variant}
+        crowded = len(self._lanes) > self.settings.lanes
+        for key in list(self._lanes):
+            if self._case != round_.case.path or (crowded and key[0] not in here):
+                self._lanes.pop(key).close()
+        self._case = round_.case.path
+
+    def _load(self, round_: Round, variant: Variant | None) -> None:
+        """Have eager of a variant ready to be timed; it was verified and recorded in its own round."""
+        assert variant is not None
+        lane = self._lane(round_, variant, "eager")
+        lane.start(Command(do="attempt", workload=round_.workload, verified=False))
+        with self._working(True):
+            while True:
+                for _, word in events([lane]):
+                    if isinstance(word, Event) and word.stage is not None:
+                        continue
+                    outcome = word if isinstance(word, Outcome) else word.outcome
+                    if outcome is None or outcome.verdict not in FAITHFUL:
+                        self._lanes.pop((variant.name, "eager")).close()
+                    return
+
+    def _attempt(self, round_: Round, names: Sequence[str]) -> None:
+        """Take these backends through their stages, as many at a time as the settings say."""
+        waiting, at_work = deque(names), dict[Lane, str]()
         while waiting or at_work:
             while waiting and len(at_work) < self.settings.parallel:
-                variant, name = waiting.popleft()
+                name = waiting.popleft()
                 if self._late():
-                    self._miss(round_, [(variant, name)])
-                    continue
-                if name in self._missing:
-                    self._conclude(round_, variant, name, self._missing[name])
-                    continue
-                lane = self._lane(round_, variant, name)
-                lane.start(Command(do="attempt", workload=round_.workload))
-                at_work[lane] = (variant, name)
+                    self._miss(round_, [name])
+                elif name in self._missing:
+                    self._conclude(round_, name, self._missing[name])
+                else:
+                    lane = self._lane(round_, round_.variant, name)
+                    lane.start(Command(do="attempt", workload=round_.workload))
+                    at_work[lane] = name
             with self._working(bool(at_work)):
                 heard = events(at_work)
             for lane, word in heard:
                 self._hear(round_, lane, word, at_work)
 
-    def _hear(self, round_: Round, lane: Lane, word: Event | Outcome, at_work: dict[Lane, tuple[Variant, str]]) -> None:
-        variant, name = at_work[lane]
+    def _hear(self, round_: Round, lane: Lane, word: Event | Outcome, at_work: dict[Lane, str]) -> None:
+        name = at_work[lane]
         if isinstance(word, Event) and word.stage is not None:
-            self.listener.stage(self._cell(round_, variant, name, None), word.stage)
+            self.listener.stage(self._cell(round_, name, None), word.stage)
             return
         if isinstance(word, Outcome):
             outcome = word
-            self._lanes.pop((variant.name, name)).close()
+            self._lanes.pop((round_.variant.name, name)).close()
         elif word.outcome is not None:
             outcome = word.outcome
         else:
@@ -182,58 +218,59 @@ class Study:
         del at_work[lane]
         if outcome.verdict == "unavailable":
             self._missing[name] = outcome
-        self._conclude(round_, variant, name, _scrubbed(outcome, lane.directory))
+        self._conclude(round_, name, _scrubbed(outcome, lane.directory))
 
-    def _miss(self, round_: Round, tasks: Sequence[tuple[Variant, str]]) -> None:
+    def _miss(self, round_: Round, names: Sequence[str]) -> None:
         """Note what the deadline left out, in the record too."""
-        self.unreached += [f"{round_.case.name}/{v.name} {name} {round_.workload}" for v, name in tasks]
+        self.unreached += [f"{round_.case.name}/{round_.variant.name} {name} {round_.workload}" for name in names]
         self.environment.flags["not_reached"] = self.unreached
         self._save()
 
-    def _conclude(self, round_: Round, variant: Variant, name: str, outcome: Outcome) -> None:
+    def _conclude(self, round_: Round, name: str, outcome: Outcome) -> None:
         """Record what an attempt came to; end the lane of a cell that will not be measured."""
-        cell = self._cell(round_, variant, name, outcome)
-        if outcome.verdict not in FAITHFUL and (lane := self._lanes.pop((variant.name, name), None)):
-            lane.close()
-        if not finished(self.cells.get(cell.key)):
-            cell.repro = write_script(self.folder, round_.case, cell, self.settings.options)
-            self.cells[cell.key] = cell
-            self._save()
-            self.listener.verdict(cell)
+        cell = self._cell(round_, name, outcome)
+        key = (round_.variant.name, name)
+        if outcome.verdict not in FAITHFUL and name != "eager" and key in self._lanes:
+            self._lanes.pop(key).close()
+        cell.repro = write_script(self.folder, round_.case, cell, self.settings.options)
+        self.cells[cell.key] = cell
+        self._save()
+        self.listener.verdict(cell)
 
-    def _measure(self, round_: Round, todo: set[CellKey]) -> None:
-        """Time the faithful cells of this workload in rounds, and the variable form's eager beside them."""
-        lanes = {
-            (variant.name, name): lane
-            for variant in round_.variants
-            for name in round_.backends
-            if (lane := self._lanes.get((variant.name, name)))
-            and (self._key(round_, variant, name) in todo or (name == "eager" and self._is_denominator(variant)))
+    def _measure(self, round_: Round, todo: Sequence[str]) -> None:
+        """Time this round's faithful cells, and eager of both forms beside them."""
+        cells = {name: self.cells.get(self._key(round_, name)) for name in round_.backends}
+        timed: dict[LaneKey, Cell] = {
+            (round_.variant.name, name): cell
+            for name, cell in cells.items()
+            if cell and name in todo and (cell.verdict in FAITHFUL or (name == "eager" and cell.verdict == "wrong"))
         }
-        cells = {key: self.cells[self._key_of(round_, *key)] for key in lanes}
-        timed = {key: cell for key, cell in cells.items() if cell.verdict in FAITHFUL or key[1] == "eager"}
         if not timed:
             return
-        self.listener.measuring(round_, len(timed))
-        began = time.monotonic()
+        denominator = (round_.denominator.name, "eager") if round_.denominator else None
+        keys = [key for key in (*timed, denominator) if key in self._lanes]
+        self.listener.measuring(round_, len(keys))
         with self._working(True):
-            rulers = {key: LaneRuler(lanes[key]) for key in timed}
-            denominator = self._denominator(round_, timed)
-            budget = replace(self.settings.budget, deadline=self.settings.deadline)
-            outcomes = measure(rulers, denominator, budget, lambda key, count: self.listener.sampled(timed[key], count))
-        for key, outcome in outcomes.items():
-            cell = timed[key]
-            if outcome.timing is not None and cell.timing is None:
-                cell.timing = outcome.timing
-                cell.timing.floor_ms = self._floor(cell)
-                seconds = sum(cell.timing.samples_ms) / 1e3
-                cell.stages = {**cell.stages, "time": StageOutcome("ok", round(seconds, 6))}
-            elif cell.timing is None:
-                cell.facts["time_error"] = str(outcome.error or "the deadline came before its first block")
-                cell.stages = {**cell.stages, "time": StageOutcome("failed", time.monotonic() - began)}
+            outcomes = measure(
+                {key: LaneRuler(self._lanes[key]) for key in keys if key},
+                denominator,
+                replace(self.settings.budget, deadline=self.settings.deadline),
+                lambda key, count: self.listener.sampled(timed[key], count) if key in timed else None,
+            )
         for key, cell in timed.items():
-            if cell.timing is not None and (self.settings.traces is None or self._traced < self.settings.traces):
-                self._trace(lanes[key], cell)
+            outcome = outcomes.get(key)
+            if outcome is None or outcome.timing is None:
+                cell.facts["time_error"] = str(
+                    outcome.error if outcome and outcome.error else "the deadline came first"
+                )
+                cell.stages = {**cell.stages, "time": StageOutcome("failed")}
+                continue
+            cell.timing = outcome.timing
+            cell.timing.floor_ms = self._floor(cell)
+            seconds = sum(cell.timing.samples_ms) * cell.timing.more.get("calls_per_block", 1) / 1e3
+            cell.stages = {**cell.stages, "time": StageOutcome("ok", round(seconds, 6))}
+            if self.settings.traces is None or self._traced < self.settings.traces:
+                self._trace(self._lanes[key], cell)
             if key[1] == "eager" and self.settings.has_gpu:
                 self._capture(key, cell)
         self._save()
@@ -267,17 +304,9 @@ class Study:
             self.environment.flags[f"copy_bytes_per_second_{device}"] = round(self._bandwidth[device])
         return floor_ms(moved, self._bandwidth[device])
 
-    def _denominator(self, round_: Round, timed: Mapping[LaneKey, Cell]) -> LaneKey | None:
-        """Eager's variable form, or in a case without one nothing."""
-        keys = [(v.name, "eager") for v in round_.variants if self._is_denominator(v)]
-        return next((key for key in keys if key in timed), None)
-
-    def _is_denominator(self, variant: Variant) -> bool:
-        return variant.kind == "variable"
-
-    def _judgeable(self, round_: Round, variant: Variant) -> bool:
+    def _judgeable(self, round_: Round) -> bool:
         """Whether eager of this variant ran, so that others can be judged against it."""
-        cell = self.cells.get(self._key(round_, variant, "eager"))
+        cell = self.cells.get(self._key(round_, "eager"))
         return cell is not None and cell.verdict in (*FAITHFUL, "wrong")
 
     def _lane(self, round_: Round, variant: Variant, name: str) -> Lane:
@@ -286,15 +315,15 @@ class Study:
             way = road(name, self.settings.options, self.settings.has_gpu)
             way.interpreter = self._interpreters.get(name)
             job = Job(case_path=str(Path(round_.case.path).resolve()), directory="", variant=variant, road=way)
-            self._lanes[key] = Lane(job, self.settings.limits)
+            self._lanes[key] = Lane(job, self.settings.limits, self._cache)
         return self._lanes[key]
 
-    def _cell(self, round_: Round, variant: Variant, name: str, outcome: Outcome | None) -> Cell:
+    def _cell(self, round_: Round, name: str, outcome: Outcome | None) -> Cell:
         outcome = outcome or Outcome(verdict="unavailable")
         return Cell(
             case=round_.case.name,
-            variant=variant.name,
-            kind=variant.kind,
+            variant=round_.variant.name,
+            kind=round_.variant.kind,
             backend=name,
             environment=self.environment.id,
             workload=round_.workload,
@@ -305,11 +334,8 @@ class Study:
             facts=dict(outcome.facts),
         )
 
-    def _key(self, round_: Round, variant: Variant, name: str) -> CellKey:
-        return self._key_of(round_, variant.name, name)
-
-    def _key_of(self, round_: Round, variant: str, name: str) -> CellKey:
-        return (round_.case.name, variant, name, self.environment.id, round_.workload)
+    def _key(self, round_: Round, name: str) -> CellKey:
+        return (round_.case.name, round_.variant.name, name, self.environment.id, round_.workload)
 
     def _save(self) -> None:
         records.write(
@@ -318,10 +344,6 @@ class Study:
 
     def _late(self) -> bool:
         return self.settings.deadline is not None and time.monotonic() > self.settings.deadline
-
-    def _forget_workload(self) -> None:
-        for lane in self._lanes.values():
-            lane.ask(Command(do="forget"))
 
     def _close_lanes(self) -> None:
         for lane in self._lanes.values():

@@ -29,6 +29,9 @@ DRAWING_SECONDS = 0.1
 STATISTICS_SECONDS = 0.1
 """For the calls of one side on one input of a case's `statistics`."""
 
+FURTHER_SECONDS = 10.0
+"""After this long no further input is begun; that some were left out is recorded."""
+
 RELOAD_SECONDS = 0.5
 """An artifact that takes longer to load is not loaded a second time."""
 
@@ -109,6 +112,7 @@ class _Verification:
     def judge(self) -> None:
         """Inputs of the example's shapes, hands, draws; other shapes last: refusing one can break an engine."""
         others = []
+        began = time.perf_counter()
         for given in self._inputs():
             if shapes.compared(self.example.arguments, given.arguments, None) == "same":
                 self._judge_call(given, self.subject.call)
@@ -116,6 +120,9 @@ class _Verification:
                 others.append(given)
             if self._is_wrong():
                 return
+            if time.perf_counter() - began > FURTHER_SECONDS:
+                self.notes["inputs_left_out_for_time"] = True
+                break
         if not self.subject.is_eager:
             self._judge_hands()
         self._judge_draws()
@@ -211,6 +218,10 @@ class _Verification:
     def _refused(self, given: Input, error: Exception) -> None:
         """A refusal of the example's shapes, or of others where the road takes any, breaks the cell."""
         kind = shapes.compared(self.example.arguments, given.arguments, self.dynamic)
+        if kind == "other" and self.case.case.sizes:
+            text = f"at {given.name}, after N = {self.workload.n}: {type(error).__name__}: {error}"
+            self._add(Finding("partial", "SHAPE.refused", text))
+            return
         if kind == "same" or (kind == "other" and self.subject.other_shapes and self.dynamic is None):
             raise Broke(given.name, error) from error
         self.notes.setdefault(f"refused_{kind}_shapes", {})[given.name] = f"{type(error).__name__}: {error}"

@@ -29,7 +29,7 @@ from runners.study import audit
 from runners.study.device import copy_bandwidth
 from runners.study.environment import packages
 from runners.study.reasons import reason_of
-from runners.study.record import STAGES, Reason, Stage, StageOutcome, Verdict
+from runners.study.record import FAITHFUL, STAGES, Reason, Stage, StageOutcome, Verdict
 
 POOL_BYTES = 1 << 30
 POOL_SIZE = 8
@@ -71,12 +71,14 @@ class Job(msgspec.Struct, kw_only=True):
 
 
 class Command(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What the parent asks: to `describe` the case, `attempt` a workload, `estimate` or run a `block` of timed
+    """What the parent asks: to `describe` the case, `attempt` a workload (not `verified` where that was done
+    before), `estimate` or run a `block` of timed
     calls, write a `trace` of it to `path`, `capture` it in a CUDA graph, `forget` it; to measure the copy
     `bandwidth` of the device in `path`, or to `prepare` the runner in `path`."""
 
     do: Literal["describe", "attempt", "estimate", "block", "trace", "capture", "forget", "bandwidth", "prepare"]
     workload: Workload | None = None
+    verified: bool = True
     calls: int = 1
     path: str = ""
 
@@ -114,6 +116,11 @@ def main(connection: Connection) -> None:
         return
 
 
+def inductor_cache(directory: Path) -> Path:
+    """Where the Inductor of a worker with this folder keeps what it compiled."""
+    return directory / "inductor"
+
+
 def _settle(directory: Path) -> None:
     """Give the worker its own process group, folder, caches, and a file for what compilers print."""
     if os.getpid() != os.getsid(0):
@@ -125,7 +132,7 @@ def _settle(directory: Path) -> None:
     sys.stderr.flush()
     os.dup2(output, 1)
     os.dup2(output, 2)
-    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(directory / "inductor")
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(inductor_cache(directory))
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
 
 
@@ -151,7 +158,7 @@ class Worker:
         try:
             if command.do == "attempt":
                 assert command.workload is not None
-                self.tell(Event(outcome=self.attempt(command.workload)))
+                self.tell(Event(outcome=self.attempt(command.workload, command.verified)))
             else:
                 answer = {
                     "describe": self.describe,
@@ -182,7 +189,7 @@ class Worker:
                 ) from error
         return case
 
-    def attempt(self, workload: Workload) -> Outcome:
+    def attempt(self, workload: Workload, verified: bool) -> Outcome:
         """Capture, convert, build, run and verify; what raises on the way becomes the verdict."""
         self.forget()
         assert self.job.road is not None and self.job.variant is not None
@@ -193,9 +200,10 @@ class Worker:
             workload,
             lambda stage: self.tell(Event(stage=stage)),
             Path(self.job.directory),
+            verified,
         )
         outcome = attempt.outcome()
-        if attempt.call is not None and outcome.verdict in ("accepted", "partial"):
+        if attempt.call is not None and (outcome.verdict in FAITHFUL or self.job.road.name == "eager"):
             self._call = attempt.call
             self._pool = attempt.pool()
         return outcome
@@ -240,9 +248,10 @@ class Attempt:
         workload: Workload,
         on_stage: Callable[[str], None],
         directory: Path | None = None,
+        verified: bool = True,
     ) -> None:
         self.case, self.variant, self.road, self.workload = case, variant, road, workload
-        self.directory = directory
+        self.directory, self.verified = directory, verified
         self.stages = Stages(on_stage)
         self.call: Loaded | None = None
         self.request: Request | None = None
@@ -323,6 +332,9 @@ class Attempt:
         if self.road.device == "cuda":
             torch.cuda.synchronize()
         request.facts["first_call_seconds"] = round(time.perf_counter() - began, 6)
+        self.call = call
+        if not self.verified:
+            return
         self.stages.enter("verify")
         subject = Subject(
             call=call,
@@ -335,7 +347,6 @@ class Attempt:
         call.inspect()
         request.facts["peak_memory_bytes"] = _peak_memory()
         self._audit(call, request)
-        self.call = call
 
     def _audit(self, call: Loaded, request: Request) -> None:
         """Host waits: forecast for eager from its operators, on the CPU; counted on CUDA for every road."""

@@ -77,7 +77,11 @@ def study(tmp_path: Path, heard: Heard, earlier: list[Cell] | None = None) -> St
 
 
 def rounds(*names: str, of: Case = DOUBLE) -> list[Round]:
-    return [Round(case=of, workload=Workload(), variants=of.variants, backends=names)]
+    (variable,) = (variant for variant in of.variants if variant.kind == "variable")
+    return [
+        Round(case=of, workload=Workload(), variant=variant, denominator=variable, backends=names)
+        for variant in of.variants
+    ]
 
 
 def test_every_cell_is_recorded_and_only_the_faithful_are_timed(tmp_path: Path, bad_backends: None) -> None:
@@ -119,7 +123,7 @@ def test_a_second_run_repeats_nothing_that_is_finished(tmp_path: Path, bad_backe
     assert sorted(heard.cells) == [("Dynamic", "elsewhere", "partial"), ("Static", "elsewhere", "partial")]
     cells = records.read(path).cells
     assert len(cells) == 4
-    assert cells[:2] == earlier
+    assert all(cell in cells for cell in earlier)
 
 
 def test_an_interruption_leaves_a_valid_record(tmp_path: Path, bad_backends: None) -> None:
