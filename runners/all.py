@@ -40,7 +40,7 @@ LANE_BYTES = 3 << 29
 
 BUDGETS = {
     "gpu": Budget(seconds_per_cell=0.4, floor_rounds=7, cap_rounds=40, block_ms=10.0),
-    "quick": Budget(seconds_per_cell=0.5, floor_rounds=7, cap_rounds=40),
+    "quick": Budget(seconds_per_cell=0.3, floor_rounds=7, cap_rounds=40),
     "full": Budget(seconds_per_cell=2.0, floor_rounds=9, cap_rounds=100),
 }
 

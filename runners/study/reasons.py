@@ -21,6 +21,7 @@ CODES: dict[str, str] = {
     # operators and limits
     "OP.unsupported": "the compiler has no function for an operator",
     "OP.dtype": "the operator exists, but not for this dtype",
+    "LIMIT.stack": "the generated code needs more stack than the target allows",
     "LIMIT.topk_k": "top-k beyond the largest K that the engine takes",
     # a stage gave up
     "GRAPH.untraceable": "Dynamo cannot trace this Python code into a graph",
@@ -91,6 +92,7 @@ _GRAPH_BREAKS = {
 
 _RULES: tuple[tuple[str, str], ...] = (
     # (code, pattern searched in the whole text); the first that matches wins
+    ("LIMIT.stack", r"exceeded stack allocation limit"),
     ("LIMIT.topk_k", r"K exceeds the maximum value allowed|K value .* exceeds"),
     (
         "MEMORY.device",
@@ -124,7 +126,7 @@ _RULES: tuple[tuple[str, str], ...] = (
     ("COMPILER.cpp", r"CppCompileError|C\+\+ compile error"),
     (
         "SHAPE.refused",
-        r"Got invalid dimensions for input|Guard failed: .*size\(\)|Input shape dimension .* cannot be "
+        r"Got invalid dimensions for input|Attempted to resize a static tensor|Guard failed: .*size\(\)|Input shape dimension .* cannot be "
         r"broadcasted|(?i:static dimension .* does not match)|The input tensor size is not equal to the model input",
     ),
     (
@@ -149,10 +151,13 @@ _RULES: tuple[tuple[str, str], ...] = (
     (
         "COMPILER.internal",
         r"InductorError|BackendCompilerFailed|InternalTorchDynamoError|INTERNAL ASSERT|"
-        r"INTERNAL_ERROR|Internal Error|LLVM ERROR|ONNXRuntimeError|Check .* failed at src",
+        r"INTERNAL_ERROR|Internal Error|LLVM ERROR|ONNXRuntimeError|Check .* failed at src|"
+        r"Cannot convert infinity|requires all operands to have the same type|failed to bufferize",
     ),
     ("CAPTURE.failed", r"TorchExportError|This is step 1/3|torch\._dynamo\.exc"),
     ("CONVERT.failed", r"ConversionError|This is step [23]/3|DispatchError"),
+    # a compiler that trips over its own Python
+    ("COMPILER.internal", r"^(Attribute|Assertion|Index|Key|Name|Type|UnboundLocal)Error: "),
 )
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")

@@ -29,7 +29,7 @@ DRAWING_SECONDS = 0.1
 STATISTICS_SECONDS = 0.1
 """For the calls of one side on one input of a case's `statistics`."""
 
-FURTHER_SECONDS = 10.0
+FURTHER_SECONDS = 3.0
 """After this long no further input is begun; that some were left out is recorded."""
 
 RELOAD_SECONDS = 0.5

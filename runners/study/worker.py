@@ -31,6 +31,9 @@ from runners.study.environment import packages
 from runners.study.reasons import reason_of
 from runners.study.record import FAITHFUL, STAGES, Reason, Stage, StageOutcome, Verdict
 
+EAGERS_OWN = ("MEMORY.host", "MEMORY.device", "INPUT.misfit")
+"""Codes that say of eager what they say of a compiler; whatever else it raises is the variant's own failure."""
+
 POOL_BYTES = 1 << 30
 POOL_SIZE = 8
 
@@ -273,7 +276,7 @@ class Attempt:
             return self._end("built", Reason("BUILT.no_run", str(built)))
         except Exception as error:
             reason = reason_of(error, self.case.case.path)
-            if self.road.name == "eager" and reason.code == "UNCLASSIFIED":
+            if self.road.name == "eager" and reason.code not in EAGERS_OWN:
                 reason = msgspec.structs.replace(reason, code="EAGER.failed")
             return self._end("rejected", reason)
         assert self.request is not None
