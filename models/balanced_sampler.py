@@ -24,7 +24,7 @@ Sources: Detectron2, `detectron2/modeling/sampling.py`; torchvision,
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -33,6 +33,7 @@ from torch import Tensor, nn
 
 from models import draw_statistics
 from models.case import Fault, Workload
+from models.judge import dtype_named, share
 from models.partition import PartitionSampler  # noqa: F401  (a variant)
 
 CASE = {
@@ -184,26 +185,22 @@ def inputs(workload: Workload, seed: int) -> tuple[Tensor, Tensor]:
     """
     assert workload.n is not None and workload.positives is not None
     generator = torch.Generator().manual_seed(seed)
-    share = workload.positives
-    if seed:
-        share = min(max(share + 0.4 * (float(torch.rand((), generator=generator)) - 0.5), 0.0), 1.0)
-    labels = torch.rand(workload.batch or 1, workload.n, generator=generator) < share
+    positives = share(workload.positives, seed, generator)
+    labels = torch.rand(workload.batch or 1, workload.n, generator=generator) < positives
     return _features(workload, generator), _labels(workload, labels)
 
 
-def more_inputs(workload: Workload) -> list[tuple[str, tuple[Tensor, Tensor]]]:
-    """The density sweep around the quotas, and labels that belong to neither class."""
+def more_inputs(workload: Workload) -> Iterator[tuple[str, tuple[Tensor, Tensor]]]:
+    """The density sweep around the quotas, and labels that belong to neither class; each made when asked for."""
     assert workload.n is not None and workload.k is not None
     generator = torch.Generator().manual_seed(1)
     n, half = workload.n, workload.k // 2
-    sweep = []
     for count in sorted({0, 1, half - 1, half, half + 1, n - half, n - 1, n} & set(range(n + 1))):
         labels = torch.rand(workload.batch or 1, n, generator=generator).argsort(-1) < count
-        sweep.append((f"{count} positives", (_features(workload, generator), _labels(workload, labels))))
-    ignored = torch.randint(-1, 3, (workload.batch or 1, n), generator=generator)
+        yield f"{count} positives", (_features(workload, generator), _labels(workload, labels))
     if workload.label_dtype in ("int32", "int64"):
-        sweep.append(("labels -1 to 2", (_features(workload, generator), _labels(workload, ignored))))
-    return sweep
+        ignored = torch.randint(-1, 3, (workload.batch or 1, n), generator=generator)
+        yield "labels -1 to 2", (_features(workload, generator), _labels(workload, ignored))
 
 
 def faults(arguments: tuple[Tensor, ...], outputs: tuple[Tensor, Tensor], workload: Workload) -> list[Fault]:
@@ -319,8 +316,8 @@ def _layout(labels: Tensor, workload: Workload) -> draw_statistics.Layout:
 def floor_bytes(workload: Workload) -> int:
     """Each label read once; K rows and labels read, and written."""
     assert workload.n is not None and workload.k is not None and workload.dim is not None
-    label = _dtype(workload.label_dtype).itemsize
-    row = workload.dim * _dtype(workload.dtype).itemsize + label
+    label = dtype_named(workload.label_dtype).itemsize
+    row = workload.dim * dtype_named(workload.dtype).itemsize + label
     return (workload.batch or 1) * (workload.n * label + 2 * workload.k * row)
 
 
@@ -340,15 +337,10 @@ def _features(workload: Workload, generator: torch.Generator) -> Tensor:
     for digit in range(3):
         features[..., digit] = (position >> (8 * digit)) & 255
     features[..., 3] = torch.arange(batch).unsqueeze(-1)
-    features = features.to(_dtype(workload.dtype))
+    features = features.to(dtype_named(workload.dtype))
     return features if workload.batch else features[0]
 
 
 def _labels(workload: Workload, labels: Tensor) -> Tensor:
-    labels = labels.to(_dtype(workload.label_dtype))
+    labels = labels.to(dtype_named(workload.label_dtype))
     return labels if workload.batch else labels[0]
-
-
-def _dtype(name: str | None) -> torch.dtype:
-    dtype: torch.dtype = getattr(torch, name or "")
-    return dtype

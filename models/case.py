@@ -12,7 +12,7 @@ classes derived from nn.Module    the variants
 `EXPECTED`, `EXPECTED_SHAPES`,    class name -> what its inputs must give in eager
 `EXPECTED_DTYPES`
 `inputs(workload, seed)`          a *sized* case: inputs for any workload, new densities per seed
-`more_inputs(workload)`           a sized case's further inputs, as (name, tuple) pairs
+`more_inputs(workload)`           a sized case's further inputs, as (name, tuple) pairs; best a generator
 `faults(arguments, outputs,        what one call's outputs break of the contract, as a list of `Fault`
 workload)`
 `statistics(call, reference,       what many draws break of it, and each test's p-value and power
@@ -31,7 +31,7 @@ import importlib.util
 import re
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -197,16 +197,17 @@ class CaseModule:
             )
         return arguments
 
-    def more_inputs(self, variant: Variant, workload: Workload) -> list[Input]:
-        """Further arguments that must come out as in eager; none for a variant with inputs of its own."""
+    def more_inputs(self, variant: Variant, workload: Workload) -> Iterable[Input]:
+        """Further arguments that must come out as in eager; none for a variant with inputs of its own. Those of
+        a fixed case are made at once, those of a sized case one by one as they are asked for."""
         function = getattr(self.module, "more_inputs", None)
         if function is None or self._own_inputs(variant):
             return []
         if self.case.sizes:
-            return [
+            return (
                 Input(name, self._with_noise(variant, workload, tuple(arguments), 1000 + index))
                 for index, (name, arguments) in enumerate(function(workload))
-            ]
+            )
         return [Input(f"more_inputs()[{index}]", tuple(arguments)) for index, arguments in enumerate(function())]
 
     def dynamic_dims(self, variant: Variant) -> tuple[Any, ...] | None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import msgspec
 import psutil
@@ -30,7 +30,7 @@ from runners.study.lane import Lane, LaneFailed, Limits
 from runners.study.listing import show_list
 from runners.study.plan import BadRequest, Profile, Round, Wanted
 from runners.study.rounds import Budget
-from runners.study.study import Settings, Study, finished
+from runners.study.study import Settings, Study
 from runners.study.worker import Command, Job
 
 GPU_MINUTES = 8.0
@@ -86,7 +86,7 @@ def main(
             raise BadRequest(f"TensorRT-RTX does not build for SM {sm!r}; valid: {', '.join(RTX_TARGETS)}")
         found, broken = find_cases(case or ["balanced_sampler"])
         for message in broken:
-            _errors.print(f"error: {message}")
+            _errors.print(f"error: {message}", markup=False)
         if not found:
             raise typer.Exit(2)
         rounds = plans.plan(found, wanted)
@@ -109,7 +109,9 @@ def find_cases(names: Sequence[str]) -> tuple[list[Case], list[str]]:
     broken = []
     for name in names:
         if name == "all":
-            found.update(ours)
+            clashes = [other for other in ours if other in found and found[other].path != ours[other].path]
+            broken += [f"two cases are called {other}; rename your file" for other in clashes]
+            found.update({other: ours[other] for other in ours if other not in clashes})
         elif name in ours:
             found[name] = ours[name]
         elif name.endswith(".py") or os.sep in name:
@@ -150,40 +152,68 @@ def run(
     minutes: float | None,
 ) -> None:
     """Run the plan into `output/<environment>/` and write the report; `traces` cells are traced, None for all."""
-    has_gpu = gpu_facts() is not None
-    environment = environments.detect({"sm": options["sm"]})
+    gpu = usable_gpu()
+    environment = environments.detect({"sm": options["sm"]}, gpu["name"] if gpu else None)
     folder = output / environment.id
-    total = sum(len(round_.backends) for round_ in rounds)
     console = Console(soft_wrap=not sys.stdout.isatty())
     with _only_study(output):
+        neighbours = _neighbours(output, folder)
         earlier = _earlier(folder, resume)
+        room = [psutil.virtual_memory().total, *([gpu["memory_bytes"]] if gpu else [])]
         settings = Settings(
-            has_gpu=has_gpu,
+            has_gpu=gpu is not None,
             parallel=max(1, min(len(os.sched_getaffinity(0)), 8)),
             limits=Limits(),
-            lanes=max(12, psutil.virtual_memory().total // LANE_BYTES),
+            lanes=max(12, min(room) // LANE_BYTES),
             budget=BUDGETS[profile],
             options=dict(options),
             traces=traces,
             deadline=None if minutes is None else time.monotonic() + 60 * minutes,
         )
-        with Display(console, total - sum(finished(cell) for cell in earlier)) as display:
-            study = Study(environment, folder, settings, display, earlier)
-            began = time.monotonic()
+        display = Display(console)
+        study = Study(environment, folder, settings, display, earlier)
+        began = time.monotonic()
+        with display.following(sum(len(study.todo(round_)) for round_ in rounds)):
             try:
                 study.run(rounds)
             except KeyboardInterrupt:
-                _errors.print(f"interrupted; {folder / 'compat.json'} is whole: add --resume to the command to go on")
+                record = folder / "compat.json"
+                _errors.print(f"interrupted; {record} is whole: add --resume to the command to go on", markup=False)
                 raise typer.Exit(130) from None
-        every = [records.read(path) for path in sorted(output.glob("*/compat.json"))]
-        page = write_report(every, output)
+        page = write_report([*neighbours, records.read(folder / "compat.json")], output)
     for cell in study.unreached:
-        console.print(f"not reached: {cell}", highlight=False)
+        console.print(f"not reached: {cell}", highlight=False, markup=False)
     console.print(
-        f"{len(study.cells)} cells in {time.monotonic() - began:.0f} s; "
-        f"{study.overhead:.1%} of that in the harness itself. Read {page}.",
+        f"{len(study.cells)} cells in {time.monotonic() - began:.0f} s, {study.overhead:.1%} of it with no lane at "
+        f"work; verification took {study.verification:.0%} of the lanes' time. Read {page}.",
         highlight=False,
+        markup=False,
     )
+
+
+def usable_gpu() -> dict[str, Any] | None:
+    """Name and memory of the GPU that torch can use here. NVML is asked first, since it answers at once where
+    there is none; torch is asked in a worker, since it may be built without CUDA or see no card."""
+    if gpu_facts() is None:
+        return None
+    lane = Lane(Job(case_path="", directory=""), Limits())
+    try:
+        found: dict[str, Any] | None = lane.ask(Command(do="device"))
+        return found
+    except LaneFailed:
+        return None
+    finally:
+        lane.close()
+
+
+def _neighbours(output: Path, folder: Path) -> list[records.Record]:
+    """The records of other environments in the results folder, read before the study so that a damaged one is
+    told at once."""
+    found = [records.read(path) for path in sorted(output.glob("*/compat.json")) if path.parent != folder]
+    for record in found:
+        if any(environment.id == folder.name for environment in record.environments):
+            raise SameEnvironment(f"another folder of {output} holds the environment {folder.name}; move it away")
+    return found
 
 
 def _earlier(folder: Path, resume: bool) -> list[records.Cell]:
@@ -219,5 +249,5 @@ def _fail(message: str) -> NoReturn:
 
 
 if __name__ == "__main__":
-    multiprocessing.freeze_support()
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))  # an end asked for is an end
     typer.run(main)

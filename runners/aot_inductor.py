@@ -10,7 +10,10 @@ from runners.runner import Engine
 
 
 def probe(request: Request) -> None:
-    import torch._inductor  # noqa: F401
+    import torch._inductor.compile_fx  # noqa: F401
+    from torch._inductor import cpu_vec_isa
+
+    cpu_vec_isa.pick_vec_isa()  # once per process; a cell is charged neither with this nor with imports
 
 
 def prepare() -> None:

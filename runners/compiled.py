@@ -25,11 +25,17 @@ CUDA_GRAPH_WARMUP = 3
 
 def probe(request: Request) -> None:
     import torch
+    import torch._dynamo
+    import torch._inductor.compile_fx
+    from torch._inductor import cpu_vec_isa
 
+    cpu_vec_isa.pick_vec_isa()  # once per process; a cell is charged neither with this nor with imports
     if request.options.get("mode") != "reduce-overhead":
         return
     try:
         torch.zeros(1, device="cuda")
+    except torch.OutOfMemoryError:
+        raise
     except (RuntimeError, AssertionError) as error:
         raise Unavailable("ENV.no_device", f"torch.zeros(1, device='cuda'): {error}", "an NVIDIA GPU") from error
 
@@ -52,7 +58,8 @@ def load(source: nn.Module, request: Request, backend: str = "inductor") -> Engi
     compiled = torch.compile(source, backend=backend, **options)
     graphs = "mode" in options
     limit = _LimitWatch()
-    logging.getLogger("torch._dynamo.convert_frame").addHandler(limit)
+    logger = logging.getLogger("torch._dynamo.convert_frame")
+    logger.handlers = [handler for handler in logger.handlers if not isinstance(handler, _LimitWatch)] + [limit]
 
     def call(*inputs: Any) -> Any:
         if graphs:
@@ -88,11 +95,13 @@ def _stages_of_first_call(request: Request) -> Iterator[None]:
         stages.enter("capture")
         return compiled
 
-    def start(_: Any) -> None:
-        stages.enter("capture")
+    def start(*about: Any) -> None:
+        if _of_dynamo(about):
+            stages.enter("capture")
 
-    def end(_: Any) -> None:
-        stages.enter("run")
+    def end(*about: Any) -> None:
+        if _of_dynamo(about):
+            stages.enter("run")
 
     callback_handler.register_start_callback(start)
     callback_handler.register_end_callback(end)
@@ -113,6 +122,12 @@ def _stages_of_first_call(request: Request) -> Iterator[None]:
         callback_handler.remove_end_callback(end)
 
 
+def _of_dynamo(about: tuple[Any, ...]) -> bool:
+    """Whether a callback tells of Dynamo's own work; newer torch calls it for recorded CUDA graphs too."""
+    trigger = getattr(about[0], "callback_trigger", None) if about else None
+    return trigger is None or trigger.name == "DYNAMO"
+
+
 class _LimitWatch(logging.Handler):
     """Hears Dynamo say that it gives up compiling a function; it tells nobody else."""
 
@@ -126,6 +141,13 @@ class _LimitWatch(logging.Handler):
             self.text = message
 
 
+def _recompilations() -> list[str]:
+    """Dynamo's own words on why it compiled a function again, one a recompilation."""
+    from torch._dynamo.utils import guard_failures
+
+    return [str(reason) for reasons in guard_failures.values() for reason in reasons]
+
+
 def _report(request: Request, limit: _LimitWatch) -> None:
     from torch._dynamo.utils import counters
 
@@ -133,6 +155,7 @@ def _report(request: Request, limit: _LimitWatch) -> None:
     breaks = {str(reason): int(count) for reason, count in counters["graph_break"].items()}
     frames = int(counters["frames"]["ok"])
     request.facts["graphs"] = graphs
+    request.facts["recompilations"] = _recompilations()
     request.facts["frames_compiled"] = frames
     request.facts["graph_breaks"] = sum(breaks.values())
     if limit.text:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 
 def probe(request: Request) -> None:
+    import torch._dynamo
     import torch.export  # noqa: F401
 
 

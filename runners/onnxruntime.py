@@ -32,7 +32,9 @@ PROVIDE_TENSORRT = f"{PROVIDE} 'tensorrt>=10.8', and an NVIDIA driver"
 
 CPU, CUDA, TENSORRT = "CPUExecutionProvider", "CUDAExecutionProvider", "TensorrtExecutionProvider"
 
-_FALLS_TO = {CPU: (), CUDA: (CPU,), TENSORRT: (CUDA, CPU)}
+TENSORRT_RTX = "NvTensorRTRTXExecutionProvider"
+
+_FALLS_TO = {CPU: (), CUDA: (CPU,), TENSORRT: (CUDA, CPU), TENSORRT_RTX: (CUDA, CPU)}
 """Where nodes go that a provider does not take; what went there is counted and makes the cell `partial`."""
 
 ELEMENT_TYPES = {

@@ -20,6 +20,8 @@ def probe(request: Request) -> None:
 
     try:
         torch.zeros(1, device="cuda")
+    except torch.OutOfMemoryError:
+        raise
     except (RuntimeError, AssertionError) as error:
         raise Unavailable("ENV.no_device", f"torch.zeros(1, device='cuda'): {error}", "an NVIDIA GPU") from error
     provide = "pip install -c constraints.txt '.[torch_tensorrt]'"

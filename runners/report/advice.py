@@ -12,6 +12,7 @@ from runners.report.text import multiple
 from runners.report.verdicts import TAKEN, pair_verdict
 from runners.report.workloads import place
 from runners.study.record import Cell
+from runners.study.rounds import is_tie
 
 WORTH_A_CHANGE = 0.95
 """A rewrite must take less than this share of the variable form's time to be worth changing to."""
@@ -111,23 +112,28 @@ def _change(selection: Selection, variant: str | None, backend: str) -> str:
 
 
 def _gain(cells: Sequence[Cell]) -> str:
-    """The range of speed-ups over eager's variable form; a tie counts as 1."""
-    ratios = []
-    for cell in cells:
-        if cell.timing and cell.timing.ratio is not None:
-            ratios.append(1.0 if tied(cell) else cell.timing.ratio)
+    """The range of speed-ups over eager's variable form, a tie counted as 1, and at how many workloads it is one."""
+    ratios = [gain for cell in cells if (gain := gain_of(cell)) is not None]
     if not ratios:
         taken = {cell.verdict for cell in cells if cell.verdict in TAKEN}
         return "not run" if taken == {"built"} else "not timed"
-    low, high = multiple(min(ratios)), multiple(max(ratios))
-    if min(ratios) == max(ratios) == 1.0:
-        return "tie"
-    return low if low == high else f"{low} to {high}"
+    low, high = ("tie" if gain == 1 else multiple(gain) for gain in (min(ratios), max(ratios)))
+    if max(ratios) <= 1:
+        remark = "" if min(ratios) == 1 else ", nowhere faster"
+    else:
+        faster = sum(ratio > 1 for ratio in ratios)
+        remark = "" if faster == len(ratios) else f", faster at {faster} of {len(ratios)} workloads"
+    return (low if low == high else f"{low} to {high}") + remark
+
+
+def gain_of(cell: Cell) -> float | None:
+    """The speed-up over eager's variable form, 1 for a tie; None where it was not measured."""
+    if cell.timing is None or cell.timing.ratio is None:
+        return None
+    return 1.0 if tied(cell) else cell.timing.ratio
 
 
 def tied(cell: Cell) -> bool:
-    """Whether the interval of the speed-up straddles 1."""
+    """Whether a measured speed-up names no winner."""
     timing = cell.timing
-    if timing is None or timing.ratio_low is None or timing.ratio_high is None:
-        return False
-    return timing.ratio_low <= 1 <= timing.ratio_high
+    return timing is not None and timing.ratio is not None and is_tie(timing.ratio_low, timing.ratio_high)

@@ -54,9 +54,9 @@ class BreakEven:
     has_itself: bool
 
     def words(self, size: float | None) -> str:
-        """'23 000' (two digits, rounded up), 'all measured (from 1 000)', or 'none measured'."""
+        """'23 000' (two digits, rounded up), 'all measured (from 1 000)', or 'never'."""
         if size is None:
-            return "none measured"
+            return "never"
         if size <= self.sizes[0]:
             return f"all measured (from {count(size)})"
         step = 10.0 ** max(0, math.floor(math.log10(size)) - 1)
@@ -69,6 +69,25 @@ class BreakEven:
             return ""
         first, last = self.words(self.earliest), self.words(self.latest)
         return first if first == last else f"{first} to {last}"
+
+    @property
+    def ahead(self) -> bool:
+        """Whether there is any size to name."""
+        return any(size is not None for size in (self.against_eager, self.earliest, self.against_itself))
+
+
+def never_ahead(selection: Selection, entries: Sequence[BreakEven]) -> str:
+    """The backends and variants that win at no measured size: '`xla`: `topk` † along N and batch; …'."""
+    axes: dict[str, dict[str, list[str]]] = {}
+    for entry in entries:
+        if not entry.ahead:
+            along = axes.setdefault(entry.backend, {}).setdefault(selection.name(entry.variant), [])
+            along += [entry.axis] if entry.axis not in along else []
+    return "; ".join(
+        f"{selection.backend_name(backend)}: "
+        + ", ".join(f"{variant} along {' and '.join(along)}" for variant, along in variants.items())
+        for backend, variants in axes.items()
+    )
 
 
 def break_evens(selection: Selection) -> list[BreakEven]:

@@ -71,7 +71,7 @@ def times(selection: Selection, workloads: Sequence[Workload], title: str) -> Fi
     looks = styles(selection)
     references = [_line(selection, variant, REFERENCE, workloads) for variant in selection.of_kind("variable")]
     for backend, axes in zip(backends, panels, strict=True):
-        axes.set_title(backend, loc="left", fontsize=10, fontweight="bold")
+        axes.set_title(_named(selection, backend), loc="left", fontsize=10, fontweight="bold")
         if backend != REFERENCE:
             for cells in references:
                 axes.plot(_sizes(cells), _medians(cells), color=REFERENCE_GREY, linewidth=3, alpha=0.6, zorder=1)
@@ -136,12 +136,16 @@ def speed_ups(selection: Selection, workloads: Sequence[Workload], title: str) -
         axes.set_ylim(max(places.values()) + 0.8, -0.8)
         backends = dict.fromkeys(backend for backend, _ in rows)
         middles = [statistics.mean(places[row] for row in rows if row[0] == backend) for backend in backends]
-        axes.set_yticks(middles, list(backends))
+        axes.set_yticks(middles, [_named(selection, backend) for backend in backends])
         axes.tick_params(axis="y", length=0)
         axes.grid(visible=False, axis="y")
     _label(panels[-BAR_COLUMNS:], "slower  ←  1  →  faster")
     _legend(figure, _handles([looks[variant] for variant in looks if any(row[1] == variant for row in rows)]))
     return figure
+
+
+def _named(selection: Selection, backend: str) -> str:
+    return backend + (" (CPU)" if backend in selection.on_cpu else "")
 
 
 def _bar(axes: Axes, cell: Cell, place: float, look: Style) -> None:

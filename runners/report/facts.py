@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from models.draw_statistics import ASKED_BIAS, NOMINAL
 from runners.report.selection import Selection
-from runners.report.text import code, count, milliseconds, prose, seconds, significant, size
+from runners.report.text import SPACE, code, count, milliseconds, prose, seconds, significant, size
 from runners.report.times import LATER, Table
 from runners.report.workloads import label
 from runners.study.record import Cell
@@ -16,6 +18,8 @@ SHOWN_ELSEWHERE = frozenset(
     {"host_waits_forecast", "host_waits_counted", "statistics", "trace", "floor_bytes"}
     | {f"{name}_seconds" for name in LATER}
 )
+LEFT_OUT = frozenset({"random_outputs", "uninformative_outputs", "input_dtypes", "output_dtypes", "build_warnings"})
+"""Facts that stay in compat.json: they say nothing about the engine, or the same everywhere."""
 LONGEST = 160
 """Facts that would take more characters than this stay in compat.json."""
 
@@ -27,7 +31,7 @@ def fact_table(selection: Selection) -> Table | None:
         for variant in selection.variants:
             words = fact_words([_flattened(cell.facts) for cell in selection.of(variant, backend)])
             if words:
-                rows.append([code(backend), selection.name(variant), "; ".join(words)])
+                rows.append([selection.backend_name(backend), selection.name(variant), "; ".join(words)])
     return Table(["backend", "variant", "facts"], rows) if rows else None
 
 
@@ -36,7 +40,7 @@ def _flattened(facts: dict[str, Any]) -> dict[str, Any]:
     nested = facts.get("verification")
     if not isinstance(nested, dict):
         return facts
-    noted = {f"verified {name}": value for name, value in nested.items() if name not in SHOWN_ELSEWHERE}
+    noted = {f"verified {name}": value for name, value in nested.items() if name not in SHOWN_ELSEWHERE | LEFT_OUT}
     if isinstance(nested.get("inputs"), list):
         noted["verified inputs"] = len(nested["inputs"])
     return {name: value for name, value in facts.items() if name != "verification"} | noted
@@ -46,7 +50,7 @@ def fact_words(facts: Sequence[dict[str, Any]]) -> list[str]:
     """The facts of several cells in words: 'graph breaks 1', 'artifact 1.2 MiB to 3.4 MiB'."""
     words = []
     for name in dict.fromkeys(name for known in facts for name in known):
-        if name in SHOWN_ELSEWHERE:
+        if name in SHOWN_ELSEWHERE | LEFT_OUT:
             continue
         text = _over_workloads(name, [known[name] for known in facts if name in known])
         if text and len(text) <= LONGEST:
@@ -60,6 +64,12 @@ def _over_workloads(name: str, values: Sequence[Any]) -> str:
     if numbers and len(numbers) == len(values):
         low, high = _value(name, min(numbers)), _value(name, max(numbers))
         return low if low == high else f"{low} to {high}"
+    if values and all(_counts(value) for value in values):
+        parts = dict.fromkeys(part for value in values for part in value)
+        return ", ".join(
+            f"{prose(str(part))}: {_over_workloads(part, [value[part] for value in values if part in value])}"
+            for part in parts
+        )
     distinct = list(dict.fromkeys(text for value in values if (text := _value(name, value))))
     return " or ".join(distinct) if len(distinct) <= 3 else ""
 
@@ -79,6 +89,10 @@ def _value(name: str, value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(_value(name, entry) for entry in value) if all(_flat(entry) for entry in value) else ""
     return "" if value is None else prose(str(value))
+
+
+def _counts(value: Any) -> bool:
+    return isinstance(value, dict) and bool(value) and all(type(entry) is int for entry in value.values())
 
 
 def _flat(value: Any) -> bool:
@@ -124,37 +138,89 @@ def _lines(waits: Any) -> list[str]:
     ]
 
 
-def statistics(selection: Selection) -> Table | None:
-    """Per backend and variant, how many tests of the draw were made and the smallest p among them."""
-    rows = []
-    for backend in selection.available:
-        for variant in selection.variants:
-            tests = [
-                test
-                for cell in selection.of(variant, backend)
-                for test in _tests(cell)
-                if isinstance(test.get("p_value"), int | float)
-            ]
-            if tests:
-                smallest = min(tests, key=lambda test: float(test["p_value"]))
-                others = {name: entry for name, entry in smallest.items() if name not in ("name", "p_value")}
-                rows.append(
-                    [
-                        code(backend),
-                        selection.name(variant),
-                        count(len(tests)),
-                        f"{significant(smallest['p_value'])} ({prose(str(smallest.get('name', 'unnamed')))})",
-                        ", ".join(fact_words([others])),
-                    ]
-                )
-    columns = ["backend", "variant", "tests", "smallest p", "that test"]
-    return Table(columns, rows) if rows else None
+@dataclass(frozen=True)
+class Group:
+    """What `models.draw_statistics` noted of many draws at one share of positives."""
+
+    share: str
+    draws: int
+    tests: dict[str, tuple[float, float]]
+    """Name -> p and the bias that the test would have seen, as a share."""
 
 
-def _tests(cell: Cell) -> Iterable[dict[str, Any]]:
+@dataclass(frozen=True)
+class DrawStatistics:
+    """The table, and what to read it with."""
+
+    table: Table
+    words: str
+
+
+def statistics(selection: Selection) -> DrawStatistics | None:
+    """Per variant (eager first) and backend: how many tests of how many draws, the smallest p, the weakest test."""
+    rows, rates = [], set()
+    for variant in selection.variants:
+        for backend in selection.available:
+            noted = [found for cell in selection.of(variant, backend) if (found := _noted(cell))]
+            groups = [group for found in noted for group in draw_groups(found)]
+            if groups:
+                rates |= {found["false_alarm"] for found in noted if isinstance(found.get("false_alarm"), int | float)}
+                rows.append([selection.name(variant), selection.backend_name(backend), *_statistics_row(groups)])
+    if not rows:
+        return None
+    words = "Draws over the workloads with noise inside; eager against the contract, the others against eager's draws."
+    if rates:
+        words += f" A test gives a false alarm at most once in {count(1 / max(rates))}; **bold** is an alarm."
+    columns = ["variant", "backend", "tests", "draws a test", "smallest p", "weakest test sees a bias of"]
+    return DrawStatistics(Table(columns, rows), words)
+
+
+def _noted(cell: Cell) -> dict[str, Any]:
     verification = cell.facts.get("verification")
-    tests = cell.facts.get("statistics", verification.get("statistics") if isinstance(verification, dict) else None)
-    return [test for test in tests if isinstance(test, dict)] if isinstance(tests, list) else []
+    noted = verification.get("statistics") if isinstance(verification, dict) else None
+    return noted if isinstance(noted, dict) else {}
+
+
+def draw_groups(noted: dict[str, Any]) -> list[Group]:
+    """The groups of one cell's statistics; those without draws (a call broke a rule first) are left out."""
+    groups = []
+    for share, seen in noted.items():
+        if isinstance(seen, dict) and isinstance(seen.get("draws"), int):
+            tests = {
+                name: (float(test["p"]), float(test.get("sees_bias_of", math.inf)))
+                for name, test in seen.items()
+                if isinstance(test, dict) and isinstance(test.get("p"), int | float)
+            }
+            groups.append(Group(share, seen["draws"], tests))
+    return groups
+
+
+def _statistics_row(groups: Sequence[Group]) -> list[str]:
+    tests = [(p, sees, name, group.share) for group in groups for name, (p, sees) in group.tests.items()]
+    few, many = min(group.draws for group in groups), max(group.draws for group in groups)
+    draws = count(few) if few == many else f"{count(few)} to {count(many)}"
+    smallest = min(tests, default=None)
+    worst = f"{_p(smallest[0])} ({prose(smallest[2])}, {prose(smallest[3])})" if smallest else ""
+    return [count(len(tests)), draws, worst, _weakest([sees for _, sees, _, _ in tests], groups)]
+
+
+def _weakest(sees: Sequence[float], groups: Sequence[Group]) -> str:
+    """'4.2 %', or how many could not have seen the bias that is asked for."""
+    asked = f"{ASKED_BIAS * 100:.0f}{SPACE}%"
+    blind = sum(bias > ASKED_BIAS for bias in sees)
+    untested = sum(not group.tests for group in groups)
+    if not sees:
+        return f"no test: could not have seen {asked}"
+    words = f"{max(sees) * 100:.2g}{SPACE}%" if max(sees) < 1 else f"{significant(max(sees), 2)}×"
+    if blind:
+        words = f"{words}: {count(blind)} of {count(len(sees))} could not have seen {asked}"
+    return words + (f"; {count(untested)} of {count(len(groups))} samples too small for a test" if untested else "")
+
+
+def _p(value: float) -> str:
+    """p as 0.26, or 7e-65; bold where it is an alarm."""
+    words = f"{value:.2g}" if value else "0"
+    return f"**{words}**" if value < NOMINAL else words
 
 
 @dataclass(frozen=True)

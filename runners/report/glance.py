@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from runners.report.advice import tied
+from runners.report.advice import gain_of
 from runners.report.selection import REFERENCE, Selection, backend_order
 from runners.report.text import code, counted, multiple, prose
 from runners.report.times import Table
@@ -53,17 +53,17 @@ def glances(sections: Sequence[Selection]) -> list[Glance]:
 def _gain(section: Selection, variant: str) -> str:
     """The largest speed-up over eager's variable form that any compiler gave the variant, and where."""
     timed = {
-        cell.timing.ratio: cell
+        gain: cell
         for backend in reversed(section.compilers)
         for cell in section.of(variant, backend)
-        if cell.timing and cell.timing.ratio is not None
+        if (gain := gain_of(cell)) is not None
     }
     if not timed:
         return ""
-    ratio = max(timed)
-    cell = timed[ratio]
-    where = label(cell.workload, varying(section.timed_workloads))
-    return f"{'tie' if tied(cell) else multiple(ratio)} ({code(cell.backend)}, {where})"
+    gain = max(timed)
+    cell = timed[gain]
+    words = multiple(gain) if gain > 1 else "none: a tie at best" if gain == 1 else f"none: {multiple(gain)} at best"
+    return f"{words} ({section.backend_name(cell.backend)}, {label(cell.workload, varying(section.timed_workloads))})"
 
 
 def side_by_side(sections: Sequence[Selection]) -> list[tuple[str, Table]]:

@@ -11,10 +11,13 @@ from typing import Any
 import jinja2
 
 from runners.backends import BACKENDS
-from runners.report import advice, breakeven, facts, forecast, glance, refusals, text, times, verdicts
+from runners.report import advice, article, breakeven, facts, forecast, glance, refusals, text, times, verdicts
 from runners.report.pictures import Picture, draw
 from runners.report.selection import MARK, Selection, environments, marks, selections
 from runners.study.record import Cell, Environment, Record, write_aside
+
+NOT_REACHED = "not_reached"
+"""The flag in which a study lists what its deadline left out."""
 
 
 def write_report(records: Sequence[Record], output: Path, folders: Mapping[str, Path] | None = None) -> Path:
@@ -107,11 +110,14 @@ def _environment(
         "about": environment,
         "headline": glance.headline(mine),
         "absences": refusals.absences(mine),
+        "flags": {name: flag_words(name, value) for name, value in environment.flags.items() if name != NOT_REACHED},
+        "not_reached": not_reached(environment),
         "cases": [_case(section, links, pictures[environment.id, section.case]) for section in mine],
     }
 
 
 def _case(section: Selection, links: Links, pictures: Sequence[Picture]) -> dict[str, Any]:
+    entries, details = breakeven.break_evens(section), times.details(section)
     return {
         "name": section.case,
         "named": {variant: section.name(variant) for variant in section.variants},
@@ -123,15 +129,40 @@ def _case(section: Selection, links: Links, pictures: Sequence[Picture]) -> dict
         "refusals": refusals.refusals(section, links.repro),
         "pictures": pictures,
         "overview": times.overview(section),
-        "details": times.details(section),
+        "details": details,
+        "remarks": any("remarks" in detail.table.columns for detail in details),
         "stages": times.stage_seconds(section),
-        "break_evens": breakeven.break_evens(section),
+        "break_evens": [entry for entry in entries if entry.ahead],
+        "never_ahead": breakeven.never_ahead(section, entries),
+        "backend": {backend: section.backend_name(backend) for backend in section.available},
+        "on_cpu": bool(section.on_cpu),
+        "article": article.article(section),
         "facts": facts.fact_table(section),
         "host_waits": facts.host_waits(section),
         "statistics": facts.statistics(section),
         "traces": facts.traces(section, links.trace),
         "unmeasured": unmeasured_on_gpu(section.cells),
     }
+
+
+def not_reached(environment: Environment) -> dict[str, list[str]]:
+    """What the study's deadline left out, as 'case/variant at workload' -> backends."""
+    listed = environment.flags.get(NOT_REACHED)
+    found: dict[str, list[str]] = {}
+    for entry in listed if isinstance(listed, list) else []:
+        what, _, rest = str(entry).partition(" ")
+        backend, _, workload = rest.partition(" ")
+        found.setdefault(f"{what} at {workload}" if workload else what, []).append(backend or "all backends")
+    return found
+
+
+def flag_words(name: str, value: Any) -> str:
+    """A flag's value: rates as rates, long numbers in groups."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if "bytes_per_second" in name:
+            return f"{text.significant(value / 1e9)} GB/s"
+        return text.count(value) if value == round(value) and abs(value) >= 10_000 else str(value)
+    return str(value)
 
 
 def _marked(records: Sequence[Record]) -> list[dict[str, Any]]:

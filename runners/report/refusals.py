@@ -17,6 +17,9 @@ _NAMED_ERROR = re.compile(
     r"^\s*(?:at [^:]+: )?"
     r"(?:[\w.]*(?:Error|Exception|Failure|Exit|Interrupt|Node|Warning)\b.*?:\s|\[(?:E|ERROR|ONNXRuntimeError)\]|error:)"
 )
+_VAGUE = re.compile(r"(?:does not build the engine|See diagnostics)\.?\s*$")
+"""Lines that name an error and leave what it was to the lines below."""
+_SAYS_ERROR = re.compile(r"\berror:|\bError\b")
 _REMEDY = re.compile(r"\s*\(to provide it: (?P<remedy>.*)\)\s*$", re.DOTALL)
 """How `exporters.exporter.Unavailable` ends its text."""
 
@@ -27,7 +30,8 @@ def telling_line(text: str) -> str:
     """The one line of a compiler's text that says what it was about.
 
     Of a traceback the line that names the final error; otherwise the first that looks like an error; else
-    the first that is not blank.
+    the first that is not blank. One that ends in a colon takes the next along; one that only points to what
+    follows gives way to the error there.
     """
     lines = [line for line in readable(text).split("\n") if line.strip()]
     if not lines:
@@ -37,8 +41,12 @@ def telling_line(text: str) -> str:
         after = [line for line in lines[last + 1 :] if not line.startswith((" ", "\t"))]
         if after:
             return one_line(after[0])
-    named = next((line for line in lines if _NAMED_ERROR.match(line)), lines[0])
-    return one_line(named)
+    index = next((index for index, line in enumerate(lines) if _NAMED_ERROR.match(line)), 0)
+    if lines[index].rstrip().endswith(":"):
+        return one_line(" ".join(lines[index : index + 2]))
+    if _VAGUE.search(lines[index]):
+        return one_line(next((line for line in lines[index + 1 :] if _SAYS_ERROR.search(line)), lines[index]))
+    return one_line(lines[index])
 
 
 @dataclass(frozen=True)
@@ -91,7 +99,7 @@ def _alike(cell: Cell) -> tuple[str, ...]:
         cell.stage or "",
         reason.code if reason else "",
         # sizes, addresses and symbols such as u0 differ between workloads of the same refusal
-        re.sub(r"0x[0-9a-f]+|\d+(?:\.\d+)?", "#", line),
+        re.sub(r"0x[0-9a-f]+|\d+(?:\.\d+)?(?:e[-+]?\d+)?", "#", line),
         (reason.where or "") if reason else "",
     )
 

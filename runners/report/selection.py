@@ -77,6 +77,17 @@ class Selection:
         """The workloads at which anything was timed, in order."""
         return sorted({cell.workload for cell in self.cells if cell.timing}, key=order)
 
+    @cached_property
+    def on_cpu(self) -> frozenset[str]:
+        """On a machine with a GPU, the available backends that run on the CPU all the same."""
+        if self.environment.device == "cpu":
+            return frozenset()
+        return frozenset(name for name in self.available if name in BACKENDS and BACKENDS[name].device == "cpu")
+
+    def backend_name(self, backend: str) -> str:
+        """The backend's name as it stands beside times, with a label where it runs elsewhere than eager."""
+        return code(backend) + (" (CPU)" if backend in self.on_cpu else "")
+
     def name(self, variant: str) -> str:
         """The variant's name as it stands everywhere, mark included."""
         return code(variant) + (f" {MARK}" if variant in self.marks else "")

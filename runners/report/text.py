@@ -111,5 +111,5 @@ def size(value: float) -> str:
 
 
 def multiple(value: float) -> str:
-    """A factor: 1.83 -> '1.8×', 12.4 -> '12×'."""
-    return f"{significant(value, 2)}×"
+    """A factor: 1.83 -> '1.8×', 12.4 -> '12×'; just above 1 with a digit more, lest it read as 1."""
+    return f"{significant(value, 3 if 1 < value < 1.095 else 2)}×"

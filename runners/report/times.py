@@ -10,7 +10,7 @@ from typing import Any
 from models.case import Workload
 from runners.report.advice import tied
 from runners.report.selection import REFERENCE, Selection
-from runners.report.text import count, milliseconds, multiple, prose, seconds, significant, size
+from runners.report.text import SPACE, count, milliseconds, multiple, prose, seconds, significant, size
 from runners.report.workloads import label, varying
 from runners.study.record import FAITHFUL, Cell, Stage, Timing
 
@@ -21,15 +21,22 @@ MEASURED_BESIDE = {
     "cold_ms": "cold",
     "peak_bytes": "peak memory",
     "sm_mhz": "SM MHz",
-    "throttled": "throttled samples",
     "other_processes": "others on the GPU",
     "waiting_share": "share waited",
-    "unstable": "unstable",
-    "disturbed": "disturbed",
+    "lost_share": "share lost",
     "rounds": "rounds",
     "calls_per_block": "calls a block",
 }
 """The columns that only some clocks fill, by their names in `timing.more`."""
+
+REMARKS = {
+    "unstable": "unstable",
+    "disturbed": "disturbed",
+    "waits": "waits",
+    "unseen_by_events": "unseen by events",
+    "throttled": "throttled",
+}
+"""What a clock noted as true of a time, in one column; of `throttled`, the number of samples."""
 
 LATER = ("load", "first_call")
 """Stages of their own that runners note as facts: `load_seconds` and `first_call_seconds`."""
@@ -51,7 +58,7 @@ def speed_up(cell: Cell) -> str:
     if cell.backend == REFERENCE and cell.kind == "variable":
         return "reference"
     if timing.ratio_low is None or timing.ratio_high is None:
-        return multiple(timing.ratio)
+        return f"tie ({significant(timing.ratio)}×, too few rounds for an interval)"
     interval = f"{significant(timing.ratio_low)} to {significant(timing.ratio_high)}"
     return f"tie ({interval})" if tied(cell) else f"**{significant(timing.ratio)}×** ({interval})"
 
@@ -73,7 +80,7 @@ def overview(selection: Selection) -> Table | None:
     for backend, variant, _ in _timed(selection):
         by_workload = {cell.workload: cell for cell in selection.of(variant, backend)}
         entries = [_glance(by_workload.get(workload)) for workload in workloads]
-        rows.append([f"`{backend}`", selection.name(variant), *entries])
+        rows.append([selection.backend_name(backend), selection.name(variant), *entries])
     return Table(columns, rows)
 
 
@@ -102,11 +109,13 @@ def _detail(selection: Selection, workload: Workload) -> Detail:
     cells = [cell for _, _, cells in _timed(selection) for cell in cells if cell.workload == workload]
     timings = [cell.timing for cell in cells if cell.timing]
     methods = list(dict.fromkeys(_rule(timing) for timing in timings))
-    further = [name for name in MEASURED_BESIDE if any(timing.more.get(name) for timing in timings)]
+    further = [name for name in MEASURED_BESIDE if any(_beside(name, timing.more.get(name)) for timing in timings)]
     floors = any(timing.floor_ms for timing in timings)
     columns = ["backend", "variant", "median", "IQR", "× eager's variable form"]
     columns += ["× floor"] if floors else []
     columns += [MEASURED_BESIDE[name] for name in further]
+    remarks = any(_remarks(timing) for timing in timings)
+    columns += ["remarks"] if remarks else []
     columns += ["method"] if len(methods) > 1 else []
     rows = []
     for cell in cells:
@@ -114,7 +123,7 @@ def _detail(selection: Selection, workload: Workload) -> Detail:
             continue
         timing = cell.timing
         row = [
-            f"`{cell.backend}`",
+            selection.backend_name(cell.backend),
             selection.name(cell.variant),
             milliseconds(timing.median_ms),
             milliseconds(timing.iqr_ms),
@@ -122,6 +131,7 @@ def _detail(selection: Selection, workload: Workload) -> Detail:
         ]
         row += [_floor(timing)] if floors else []
         row += [_beside(name, timing.more.get(name)) for name in further]
+        row += [_remarks(timing)] if remarks else []
         row += [chr(ord("a") + methods.index(_rule(timing)) % 26)] if len(methods) > 1 else []
         rows.append(row)
     return Detail(label(workload, varying(selection.timed_workloads)), methods, Table(columns, rows))
@@ -136,12 +146,19 @@ def _rule(timing: Timing) -> str:
     return re.sub(r"\b\d+ (calls a block)", r"\1 as listed", timing.method)
 
 
+def _remarks(timing: Timing) -> str:
+    noted = []
+    for name, words in REMARKS.items():
+        value = timing.more.get(name)
+        if value:
+            noted.append(f"{len(value)}{SPACE}{words}" if isinstance(value, list) else words)
+    return ", ".join(noted)
+
+
 def _beside(name: str, value: Any) -> str:
     """What a clock noted beside a time; '' when it noted nothing or there was nothing to note."""
-    if isinstance(value, list):
-        return str(len(value)) if value else ""
-    if isinstance(value, bool):
-        return "yes" if value else ""
+    if name.endswith("_share") and isinstance(value, int | float):
+        return f"{value * 100:.0f}{SPACE}%" if value >= 0.005 else ""
     if isinstance(value, int) and not name.endswith("_bytes"):
         return count(value)
     if not isinstance(value, int | float):
@@ -161,7 +178,7 @@ def stage_seconds(selection: Selection) -> Table | None:
                 spans = [_span([_stage_time(cell, stage) for cell in cells]) for stage in PREPARATION]
                 spans += [_span([_later(cell, name) for cell in cells]) for name in LATER]
                 spans.append(_span([cell.timing.median_ms / 1e3 if cell.timing else None for cell in cells]))
-                rows += [[f"`{backend}`", selection.name(variant), *spans]] if any(spans) else []
+                rows += [[selection.backend_name(backend), selection.name(variant), *spans]] if any(spans) else []
     headings = ["backend", "variant", *PREPARATION, *(name.replace("_", " ") for name in LATER), "steady call"]
     kept = [index for index in range(len(headings)) if index < 2 or any(row[index] for row in rows)]
     if len(kept) == 2:

@@ -116,11 +116,6 @@ def forecast(module: nn.Module, inputs: Sequence[Any], case_path: str | Path) ->
     )
 
 
-def kernel_launches(module: nn.Module, inputs: Sequence[Any]) -> int:
-    """Operators that compute in one eager call: a lower bound of the kernels launched."""
-    return forecast(module, inputs, "").launches
-
-
 def count(call: Call, inputs: Sequence[Any]) -> CountedWaits:
     """Count the waits of one warm call on CUDA, once by sync debug mode and once by the profiler."""
     import torch

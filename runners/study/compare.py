@@ -183,10 +183,10 @@ def moved(eager: Callable[..., Any], inputs: tuple[Any, ...]) -> frozenset[int]:
         return frozenset()
     found: frozenset[int] | None = None
     for _ in range(MOVED_TRIES):
-        given = tree_map(other, clone(inputs))
         try:
+            given = tree_map(other, clone(inputs))
             outputs = leaves(eager(*clone(given)))
-        except Exception:  # other values may be none that the module takes
+        except Exception:  # nor may the module take other values, nor float8 arithmetic exist
             return frozenset()
         held = frozenset(number for number, leaf in enumerate(outputs) if _holds_only(leaf, given))
         found = held if found is None else found & held

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from types import TracebackType
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from runners.study.plan import Round
@@ -24,12 +26,12 @@ COLOURS = {
 
 
 class Display:
-    """Follows a study of `total` cells."""
+    """Follows a study."""
 
-    def __init__(self, console: Console, total: int) -> None:
+    def __init__(self, console: Console) -> None:
         self._console = console
         self._began = time.monotonic()
-        self._done, self._total = 0, total
+        self._done, self._total = 0, 0
         self._at_work: dict[tuple[str, str], str] = {}
         self._progress = Progress(
             TextColumn("{task.description}", style="bold"),
@@ -41,16 +43,15 @@ class Display:
             transient=True,
             disable=not console.is_terminal,
         )
-        self._task = self._progress.add_task("starting", total=total, left="")
+        self._task = self._progress.add_task("starting", total=None, left="")
 
-    def __enter__(self) -> Display:
-        self._progress.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._progress.stop()
+    @contextmanager
+    def following(self, total: int) -> Iterator[None]:
+        """Show the study's progress, of `total` cells, while it runs."""
+        self._began, self._total = time.monotonic(), total
+        self._progress.update(self._task, total=total)
+        with self._progress:
+            yield
 
     def stage(self, cell: Cell, stage: str) -> None:
         self._at_work[cell.variant, cell.backend] = stage
@@ -59,10 +60,10 @@ class Display:
     def verdict(self, cell: Cell) -> None:
         self._at_work.pop((cell.variant, cell.backend), None)
         self._done += 1
-        why = f" at {cell.stage}: {cell.reason.code}" if cell.reason else ""
+        why = f" at {cell.stage or 'probe'}: {cell.reason.code}" if cell.reason else ""
+        what = escape(f"{cell.case}/{cell.variant} {cell.backend}")
         self._console.print(
-            f"[{COLOURS[cell.verdict]}]{cell.verdict:<12}[/] {cell.case}/{cell.variant} {cell.backend}"
-            f" [dim]{cell.workload}[/]{why}",
+            f"[{COLOURS[cell.verdict]}]{cell.verdict:<12}[/] {what} [dim]{cell.workload}[/]{why}",
             highlight=False,
             soft_wrap=True,
         )

@@ -20,18 +20,18 @@ from runners.study.record import Environment
 _ALSO = ["torch", "numpy", "triton", "jaxlib"]
 
 
-def detect(flags: dict[str, Any]) -> Environment:
-    """This machine as an environment. The id names device and torch and ends in a digest of all else, so
-    that two sets of versions never share a folder."""
-    gpu = gpu_facts()
+def detect(flags: dict[str, Any], gpu_name: str | None) -> Environment:
+    """This machine as an environment, with the GPU that torch can use or None. The id names device and torch and
+    ends in a digest of all else, so that two sets of versions never share a folder."""
+    gpu = gpu_facts() if gpu_name else None
     cpu = cpu_name()
     cores = len(os.sched_getaffinity(0))
     versions = packages([name for backend in BACKENDS.values() for name in backend.distributions] + _ALSO)
-    device = gpu["name"] if gpu else "cpu"
+    device = gpu_name or "cpu"
     what = json.dumps(
         [device, cpu, cores, platform.python_version(), versions, flags, gpu and gpu["driver"]], sort_keys=True
     )
-    name = f"{_slug(device if gpu else f'cpu {cpu}')}-torch-{versions.get('torch', 'none').split('+')[0]}"
+    name = f"{_slug(gpu_name or f'cpu {cpu}')}-torch-{versions.get('torch', 'none').split('+')[0]}"
     return Environment(
         id=f"{name}-{hashlib.sha256(what.encode()).hexdigest()[:6]}",
         device=device,

@@ -32,13 +32,13 @@ def judge(
 
     `drawn` are the numbers of the outputs whose values differ from call to call.
     """
-    shared_in_eager, entangled_in_eager, _ = _held(eager, arguments)
     shared, entangled, overwritten = _held(call, arguments)
+    if not (shared or entangled or overwritten):
+        return []
+    shared_in_eager, entangled_in_eager, _ = _held(eager, arguments)
     findings = []
-    if own := shared - shared_in_eager:
+    if own := (shared | overwritten) - shared_in_eager:
         findings += _poison(call, arguments[0], own, drawn)
-    elif overwritten - shared_in_eager:
-        findings.append(_overwritten(overwritten - shared_in_eager))
     if inputs := entangled - entangled_in_eager:
         findings.append(
             Finding(
@@ -55,12 +55,14 @@ def _held(
     call: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]
 ) -> tuple[frozenset[int], frozenset[int], frozenset[int]]:
     """Numbers of the outputs that share memory between calls, with an input, and that a later call changed."""
-    held, copies, entangled = [], [], set()
+    held, copies, memories, entangled = [], [], [], set()
     for number in range(CALLS):
         handed = compare.clone(arguments[number % len(arguments)])
         outputs = compare.leaves(call(*handed))
         inputs = [memory for leaf in compare.leaves(handed) if (memory := _memory(leaf))]
-        entangled |= {at for at, leaf in enumerate(outputs) if any(_meet(_memory(leaf), one) for one in inputs)}
+        # Asked at once: CUDA graphs give no address of what a later replay has overwritten.
+        memories.append([_memory(leaf) for leaf in outputs])
+        entangled |= {at for at, memory in enumerate(memories[-1]) if any(_meet(memory, one) for one in inputs)}
         held.append((outputs, handed))
         copies.append(compare.clone(outputs))
     overwritten = {
@@ -69,7 +71,6 @@ def _held(
         for at in range(len(outputs))
         if not _unchanged(outputs[at], copied[at])
     }
-    memories = [[_memory(leaf) for leaf in outputs] for outputs, _ in held]
     shared = {
         at
         for index, first in enumerate(memories)
@@ -124,13 +125,17 @@ def _unchanged(leaf: Any, copied: Any) -> bool:
 
 
 def _memory(leaf: Any) -> Memory | None:
-    """The addresses that a dense tensor spans."""
+    """The addresses that a dense tensor spans; None where it has none or they are not told."""
     import torch
 
     if not isinstance(leaf, torch.Tensor) or leaf.layout != torch.strided or not leaf.numel():
         return None
     span = 1 + sum((size - 1) * stride for size, stride in zip(leaf.shape, leaf.stride(), strict=True))
-    return leaf.data_ptr(), leaf.data_ptr() + span * leaf.element_size()
+    try:
+        first = leaf.data_ptr()
+    except RuntimeError:
+        return None
+    return first, first + span * leaf.element_size()
 
 
 def _meet(first: Memory | None, second: Memory | None) -> bool:

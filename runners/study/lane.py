@@ -61,14 +61,14 @@ class Lane:
         remote.close()
         self.stage: str | None = None
         self.seconds: dict[str, float] = {}
-        self.peak_bytes = 0
+        self.dead = False
         self._since = time.monotonic()
         self._polled = 0.0
         self._say(msgspec.json.encode(job))
 
     def start(self, command: Command) -> None:
         """Send a command; its answer comes through `events`."""
-        self.stage, self.seconds, self.peak_bytes = None, {}, 0
+        self.stage, self.seconds = None, {}
         self._since = time.monotonic()
         self._say(msgspec.json.encode(command))
 
@@ -104,7 +104,7 @@ class Lane:
         """The next word of the worker; an Outcome of our own when it died."""
         try:
             event = msgspec.json.decode(self.connection.recv_bytes(), type=Event)
-        except (EOFError, ConnectionResetError):
+        except (EOFError, OSError):  # it may die in the middle of a message
             return self._died()
         if event.stage is not None:
             self._enter(event.stage)
@@ -125,7 +125,6 @@ class Lane:
         if time.monotonic() - self._polled > MEMORY_POLL_SECONDS:
             self._polled = time.monotonic()
             used = _memory(self.process.pid)
-            self.peak_bytes = max(self.peak_bytes, used)
             if used > self.limits.memory_bytes:
                 text = f"used {used >> 20} MiB; its limit is {self.limits.memory_bytes >> 20} MiB"
                 return self._ended("crashed", Reason("MEMORY.host", text))
@@ -135,7 +134,7 @@ class Lane:
         self.process.join(TERMINATE_SECONDS)
         code = self.process.exitcode
         if code is not None and code < 0:
-            name = signal.Signals(-code).name
+            name = signal.Signals(-code).name if -code in iter(signal.Signals) else f"signal {-code}"
             reason = Reason(
                 "CRASH.sigsegv" if -code == signal.SIGSEGV else "CRASH.signal",
                 _with(f"the worker died of {name}", self.said()),
@@ -146,6 +145,7 @@ class Lane:
 
     def _ended(self, verdict: Any, reason: Reason) -> Outcome:
         stage: Any = self.stage or "run"
+        self.dead = True
         self._enter(None)
         self._kill()
         return Outcome(verdict=verdict, stage=stage, reason=reason, stages=stage_outcomes(self.seconds, stage))
@@ -200,9 +200,6 @@ class _Foreign:
     @property
     def exitcode(self) -> int | None:
         return self._process.poll()
-
-    def is_alive(self) -> bool:
-        return self.exitcode is None
 
 
 def _start(remote: Connection, interpreter: str | None) -> Any:

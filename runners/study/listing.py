@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from models.case import catalogue
@@ -13,13 +13,13 @@ from runners.study.environment import installed
 
 
 def show_list(console: Console) -> None:
-    cases = Table("case", "variants", "source", title="Cases", title_justify="left")
+    cases = Table(Column("case", no_wrap=True), "variants", "source", title="Cases", title_justify="left")
     for case in catalogue():
         variants = ", ".join(f"{variant.name} ({variant.kind})" for variant in case.variants)
         cases.add_row(case.name, variants, case.source)
     console.print(cases)
     gpu = gpu_facts() is not None
-    backends = Table("backend", "here", "to provide what is missing", title="Backends", title_justify="left")
+    backends = Table(Column("backend", no_wrap=True), "here", "to provide what is missing", title="Backends", title_justify="left")
     for backend in BACKENDS.values():
         here, provide = availability(backend, gpu)
         backends.add_row(backend.name, here, Text(provide))

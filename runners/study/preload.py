@@ -1,12 +1,13 @@
-"""Imported once by the server that workers are forked from: torch, and nothing that starts a thread pool,
-a device or a compiler. Where torch is missing every lane will say so itself."""
+"""Imported once by the server that workers are forked from: torch and SciPy, and nothing that starts a device or
+a compiler. Where torch is missing every lane will say so itself."""
 
 from __future__ import annotations
 
 import contextlib
 import threading
 
-with contextlib.suppress(ImportError):
+with contextlib.suppress(Exception):  # a torch whose libraries do not load raises OSError
+    import scipy.stats  # noqa: F401
     import torch  # noqa: F401
 
 with contextlib.suppress(ImportError):

@@ -126,8 +126,9 @@ _RULES: tuple[tuple[str, str], ...] = (
     ("COMPILER.cpp", r"CppCompileError|C\+\+ compile error"),
     (
         "SHAPE.refused",
-        r"Got invalid dimensions for input|Attempted to resize a static tensor|Guard failed: .*size\(\)|Input shape dimension .* cannot be "
-        r"broadcasted|(?i:static dimension .* does not match)|The input tensor size is not equal to the model input",
+        r"Got invalid dimensions for input|Attempted to resize a static tensor|Guard failed: .*size\(\)|"
+        r"Input shape dimension .* cannot be broadcasted|(?i:static dimension .* does not match)|"
+        r"The input tensor size is not equal to the model input",
     ),
     (
         "OP.unsupported",

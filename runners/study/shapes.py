@@ -16,6 +16,8 @@ SIZES = (0, 1, 2, 7)
 SMALL = 2_000
 """Items (N times B) up to which a sized case is tried at another N: a compiler may compile anew for it."""
 
+Kind = Literal["same", "dynamic", "other"]
+
 Dimensions = list[frozenset[int]]
 """Per input, the dimensions that may vary."""
 
@@ -29,7 +31,7 @@ def dynamic(case: CaseModule, variant: Variant) -> Dimensions | None:
     return [frozenset(_named(dimensions)) for dimensions in per_input]
 
 
-def compared(example: Any, given: Any, varying: Dimensions | None) -> Literal["same", "dynamic", "other"]:
+def compared(example: Any, given: Any, varying: Dimensions | None) -> Kind:
     """Whether `given` has the example's shapes, differs in dimensions that may vary only, or otherwise."""
     first, second = _shapes(example), _shapes(given)
     if first == second:

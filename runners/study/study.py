@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 import shutil
 import sysconfig
 import tempfile
@@ -84,7 +85,7 @@ class Study:
         self._traced = 0
         self._interpreters: dict[str, str] = {}
         self._missing: dict[str, Outcome] = {}
-        self._bandwidth: dict[str, float] = {}
+        self._bandwidth: dict[str, float | None] = {}
         self._began = time.monotonic()
         self._busy = 0.0
 
@@ -92,6 +93,12 @@ class Study:
     def overhead(self) -> float:
         """The share of the wall time in which no worker was at work for us."""
         return 1 - self._busy / max(time.monotonic() - self._began, 1e-9)
+
+    @property
+    def verification(self) -> float:
+        """The share of verification in the time of all lanes."""
+        spent = [(name, o.seconds or 0.0) for c in self.cells.values() for name, o in c.stages.items()]
+        return sum(s for name, s in spent if name == "verify") / max(sum(s for _, s in spent), 1e-9)
 
     def run(self, rounds: Sequence[Round]) -> None:
         """Run the plan to its end, or to the deadline; what was not reached is in `unreached`."""
@@ -110,7 +117,7 @@ class Study:
         What Inductor then keeps (the processor's vector instructions, nothing of any case) is the cache that
         every lane starts with.
         """
-        names = {name for round_ in rounds if self._todo(round_) for name in round_.backends}
+        names = {name for round_ in rounds if self.todo(round_) for name in round_.backends}
         with self._working(True):
             for name in sorted(names):
                 if name in BACKENDS and BACKENDS[name].requirements:
@@ -135,12 +142,12 @@ class Study:
         finally:
             lane.close()
 
-    def _todo(self, round_: Round) -> list[str]:
+    def todo(self, round_: Round) -> list[str]:
         """The backends whose cells of this round are not finished."""
         return [name for name in round_.backends if not finished(self.cells.get(self._key(round_, name)))]
 
     def _run_round(self, round_: Round) -> None:
-        todo = self._todo(round_)
+        todo = self.todo(round_)
         if not todo:
             return
         if self._late():
@@ -196,6 +203,7 @@ class Study:
                     self._conclude(round_, name, self._missing[name])
                 else:
                     lane = self._lane(round_, round_.variant, name)
+                    lane.limits = self._limits()
                     lane.start(Command(do="attempt", workload=round_.workload))
                     at_work[lane] = name
             with self._working(bool(at_work)):
@@ -259,16 +267,20 @@ class Study:
             )
         for key, cell in timed.items():
             outcome = outcomes.get(key)
-            if outcome is None or outcome.timing is None:
-                cell.facts["time_error"] = str(
-                    outcome.error if outcome and outcome.error else "the deadline came first"
-                )
+            if outcome is not None and outcome.timing is not None:
+                cell.timing = outcome.timing
+                seconds = sum(cell.timing.samples_ms) * cell.timing.more.get("calls_per_block", 1) / 1e3
+                cell.stages = {**cell.stages, "time": StageOutcome("ok", round(seconds, 6))}
+            elif outcome is not None and outcome.error is not None:
+                cell.facts["time_error"] = str(outcome.error)
                 cell.stages = {**cell.stages, "time": StageOutcome("failed")}
+            else:
+                self._miss(round_, [f"the time of {key[1]}"])
+        self._save()
+        for key, cell in timed.items():
+            if cell.timing is None:
                 continue
-            cell.timing = outcome.timing
             cell.timing.floor_ms = self._floor(cell)
-            seconds = sum(cell.timing.samples_ms) * cell.timing.more.get("calls_per_block", 1) / 1e3
-            cell.stages = {**cell.stages, "time": StageOutcome("ok", round(seconds, 6))}
             if self.settings.traces is None or self._traced < self.settings.traces:
                 self._trace(self._lanes[key], cell)
             if key[1] == "eager" and self.settings.has_gpu:
@@ -300,9 +312,14 @@ class Study:
             return None
         device = road(cell.backend, {}, self.settings.has_gpu).device
         if device not in self._bandwidth:
-            self._bandwidth[device] = float(self._ask_alone(Command(do="bandwidth", path=device)))
-            self.environment.flags[f"copy_bytes_per_second_{device}"] = round(self._bandwidth[device])
-        return floor_ms(moved, self._bandwidth[device])
+            try:
+                self._bandwidth[device] = float(self._ask_alone(Command(do="bandwidth", path=device)))
+            except LaneFailed:  # no memory for it, say: then there is no floor
+                self._bandwidth[device] = None
+            else:
+                self.environment.flags[f"copy_bytes_per_second_{device}"] = round(self._bandwidth[device] or 0)
+        bandwidth = self._bandwidth[device]
+        return None if bandwidth is None else floor_ms(moved, bandwidth)
 
     def _judgeable(self, round_: Round) -> bool:
         """Whether eager of this variant ran, so that others can be judged against it."""
@@ -311,6 +328,8 @@ class Study:
 
     def _lane(self, round_: Round, variant: Variant, name: str) -> Lane:
         key = (variant.name, name)
+        if key in self._lanes and self._lanes[key].dead:
+            self._lanes.pop(key).close()
         if key not in self._lanes:
             way = road(name, self.settings.options, self.settings.has_gpu)
             way.interpreter = self._interpreters.get(name)
@@ -341,6 +360,14 @@ class Study:
         records.write(
             Record(environments=[self.environment], cells=list(self.cells.values())), self.folder / "compat.json"
         )
+
+    def _limits(self) -> Limits:
+        """The limits of a worker, cut to what is left before the deadline."""
+        limits, deadline = self.settings.limits, self.settings.deadline
+        if deadline is None:
+            return limits
+        left = max(deadline - time.monotonic(), 1.0)
+        return msgspec.structs.replace(limits, seconds={name: min(most, left) for name, most in limits.seconds.items()})
 
     def _late(self) -> bool:
         return self.settings.deadline is not None and time.monotonic() > self.settings.deadline
@@ -375,11 +402,13 @@ class LaneRuler:
 
 
 def finished(cell: Cell | None) -> bool:
-    """Whether nothing is left to do for a cell: it was refused, or it was timed as far as it could be."""
+    """Whether nothing is left to do for a cell: it was refused, or it was timed as far as it could be. Eager is
+    timed where it is `wrong` too, for others are faithful to it."""
     if cell is None:
         return False
     time_stage = cell.stages.get("time")
-    return cell.verdict not in FAITHFUL or (time_stage is not None and time_stage.status != "not_reached")
+    is_timed = cell.verdict in FAITHFUL or (cell.backend == "eager" and cell.verdict == "wrong")
+    return not is_timed or (time_stage is not None and time_stage.status != "not_reached")
 
 
 def _scrubbed(outcome: Outcome, lane_directory: Path) -> Outcome:
@@ -389,7 +418,8 @@ def _scrubbed(outcome: Outcome, lane_directory: Path) -> Outcome:
         (str(lane_directory), "<lane>"),
         (sysconfig.get_path("purelib"), "<site-packages>"),
         (str(CATALOGUE.parent), "."),
-        (str(Path.home()), "~"),
+        (os.environ.get("HOME", ""), "~"),
     ):
-        content = content.replace(path, meaning)
+        if len(path) > 1:
+            content = content.replace(path, meaning)
     return msgspec.json.decode(content, type=Outcome)

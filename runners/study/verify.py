@@ -8,6 +8,7 @@ request, what was covered becomes its fact `verification`.
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -33,7 +34,10 @@ FURTHER_SECONDS = 3.0
 """After this long no further input is begun; that some were left out is recorded."""
 
 RELOAD_SECONDS = 0.5
-"""An artifact that takes longer to load is not loaded a second time."""
+"""An artifact that took longer to load is not loaded a second time."""
+
+HELD = 2
+"""Inputs of a sized case whose arguments are kept for more than one look."""
 
 SEED = 20_261
 """Of torch's generator during verification, so that what draws from it draws the same in every study."""
@@ -45,8 +49,8 @@ class Subject:
 
     `call` takes the inputs of `module` and returns its outputs, nested as the module's or flat. `module` is
     the very module that was compiled; it runs here as eager, on the request's device. `reload` loads the same
-    artifact a second time, `rebuild` builds it anew; None where there is none or it costs too much.
-    `other_shapes`: the road takes other shapes than the example's.
+    artifact a second time, None where there is none. `other_shapes`: the road takes other shapes than the
+    example's.
     """
 
     call: Callable[..., Any]
@@ -54,7 +58,6 @@ class Subject:
     is_eager: bool = False
     other_shapes: bool = False
     reload: Callable[[], Callable[..., Any]] | None = None
-    rebuild: Callable[[], Callable[..., Any]] | None = None
 
 
 class Broke(Exception):
@@ -94,7 +97,8 @@ class _Verification:
     tally: Tally = field(default_factory=Tally)
     notes: dict[str, Any] = field(default_factory=dict)
     drawn: dict[str, frozenset[int]] = field(default_factory=dict)
-    judged: list[Input] = field(default_factory=list)
+    judged: dict[str, shapes.Kind] = field(default_factory=dict)
+    held: list[Input] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         subject = self.subject
@@ -107,13 +111,16 @@ class _Verification:
             else (len(self.example.arguments) > len(self.case.module.example_inputs()))
         )
         self.moved = frozenset() if self.subject.is_eager else compare.moved(self.eager, self.example.arguments)
+        costs = float(self.request.facts.get("load_seconds", 0.0))
+        self.reload = subject.reload if costs <= RELOAD_SECONDS else None
         self.declared_random = bool(self.case.header.get("random")) and not noise_given
 
     def judge(self) -> None:
         """Inputs of the example's shapes, hands, draws; other shapes last: refusing one can break an engine."""
         others = []
         began = time.perf_counter()
-        for given in self._inputs():
+        inputs = self._inputs()
+        for given in inputs:
             if shapes.compared(self.example.arguments, given.arguments, None) == "same":
                 self._judge_call(given, self.subject.call)
             else:
@@ -121,7 +128,8 @@ class _Verification:
             if self._is_wrong():
                 return
             if time.perf_counter() - began > FURTHER_SECONDS:
-                self.notes["inputs_left_out_for_time"] = True
+                if self.case.case.sizes or next(inputs, None):  # those of a sized case take long to make
+                    self.notes["inputs_left_out_for_time"] = True
                 break
         if not self.subject.is_eager:
             self._judge_hands()
@@ -133,19 +141,19 @@ class _Verification:
 
     def _judge_others(self, others: list[Input]) -> None:
         """Inputs of other shapes, on a second load of the artifact where there is one."""
-        call = self.subject.reload() if self.subject.reload else self.subject.call
+        call = self.reload() if self.reload else self.subject.call
         for given in others:
             self._judge_call(given, call)
-        for given in self.judged:
-            own_statistics = self.declared_random and self.case.optional("statistics")
-            judge = self.drawn[given.name] and not own_statistics and not self._is_wrong()
-            if judge and given.name in {other.name for other in others}:
+        own_statistics = self.declared_random and self.case.optional("statistics")
+        for given in self.held:
+            other = self.judged[given.name] != "same"
+            if other and self.drawn[given.name] and not own_statistics and not self._is_wrong():
                 self._judge_drawing(given, DRAWING_SECONDS / 4, call)
         self._judge_shapes()
 
     def facts(self) -> dict[str, Any]:
         return {
-            "inputs": [given.name for given in self.judged],
+            "inputs": list(self.judged),
             "random_outputs": sorted(self.drawn.get(self.example.name, ())),
             **self.tally.facts(),
             **self.notes,
@@ -173,13 +181,12 @@ class _Verification:
         except Exception as error:
             self._refused(given, error)
             return
-        self.judged.append(given)
+        self.judged[given.name] = shapes.compared(self.example.arguments, given.arguments, self.dynamic)
         self.drawn[given.name] = known.drawn
+        if self.case.case.sizes is None or len(self.held) < HELD:
+            self.held.append(given)
         self._judge_inputs(given, handed, known.left)
-        precise = None
-        if not self.subject.is_eager and not known.drew:
-            precise = reference.precise(self.subject.module, given.arguments)
-        fault = self._compare(given, known, actual, self.tally, precise)
+        fault = self._difference(given, known, actual)
         if fault and known.drew and fault.code == "VALUE.mismatch" and self._is_chance(given, known, call):
             fault = None
         if fault is None:
@@ -198,6 +205,18 @@ class _Verification:
                 raise Broke(given.name, error) from error
             self.notes.setdefault("eager_raises", []).append(given.name)
             return None
+
+    def _difference(self, given: Input, known: Reference, actual: Any) -> Fault | None:
+        """From eager, and, where that is too large, from eager in float64, which is run for this alone."""
+        tally = copy.deepcopy(self.tally)
+        fault = self._compare(given, known, actual, tally)
+        if fault and fault.code == "VALUE.mismatch" and not self.subject.is_eager and not known.drew:
+            precise = reference.precise(self.subject.module, given.arguments)
+            if precise is not None:
+                tally = copy.deepcopy(self.tally)
+                fault = self._compare(given, known, actual, tally, precise)
+        self.tally = tally
+        return fault
 
     def _compare(self, given: Input, known: Reference, actual: Any, tally: Tally, precise: Any = None) -> Fault | None:
         return compare.compare(
@@ -231,11 +250,7 @@ class _Verification:
         refused = self.notes.get("refused_dynamic_shapes")
         if not refused or not self.subject.other_shapes:
             return
-        taken = [
-            given.name
-            for given in self.judged
-            if shapes.compared(self.example.arguments, given.arguments, self.dynamic) == "dynamic"
-        ]
+        taken = [name for name, kind in self.judged.items() if kind == "dynamic"]
         name, words = next(iter(refused.items()))
         if taken:
             text = f"refused: {', '.join(refused)}; taken: {', '.join(taken)}; {words}"
@@ -273,10 +288,7 @@ class _Verification:
         return next((fault for fault in found if fault.code not in known), None)
 
     def _judge_hands(self) -> None:
-        alike = [
-            given for given in self.judged if shapes.compared(self.example.arguments, given.arguments, None) == "same"
-        ]
-        arguments = [given.arguments for given in alike[:2]]
+        arguments = [given.arguments for given in self.held if self.judged[given.name] == "same"][:2]
         for finding in hands.judge(self.subject.call, self.eager, arguments, self.drawn[self.example.name]):
             self._add(finding)
 
@@ -289,7 +301,7 @@ class _Verification:
             for fault in faults:
                 self._wrong(fault)
             return
-        for given in self.judged:
+        for given in self.held:
             on_example = given.name == self.example.name
             if self.drawn[given.name] or (self.subject.is_eager and self.declared_random and on_example):
                 self._judge_drawing(given, DRAWING_SECONDS if on_example else DRAWING_SECONDS / 4, self.subject.call)
@@ -313,33 +325,36 @@ class _Verification:
     def _note_fresh_load(self) -> None:
         """Whether two fresh loads of the same artifact begin with the same draw: recorded, no fault."""
         drawn = self.drawn[self.example.name]
-        if not drawn or self.subject.reload is None:
+        if not drawn or self.reload is None:
             return
-        began = time.perf_counter()
-        firsts: list[list[Any]] = []
-        while len(firsts) < 2 and time.perf_counter() - began < RELOAD_SECONDS:
-            loaded = self.subject.reload()
-            firsts.append(compare.leaves(compare.clone(loaded(*compare.clone(self.example.arguments)))))
-        if len(firsts) == 2:
-            self.notes["fresh_load_repeats_the_draw"] = all(
-                compare.identical(firsts[0][number], firsts[1][number]) for number in drawn
-            )
+        first, second = (self._on_example(self.reload()) for _ in range(2))
+        self.notes["fresh_load_repeats_the_draw"] = all(
+            compare.identical(first[number], second[number]) for number in drawn
+        )
 
     def _wrong(self, fault: Fault, given: Input | None = None) -> None:
         text = f"at {given.name}: {fault.text}" if given else fault.text
-        if fault.code == "RNG.frozen" and self.subject.rebuild:
-            text += self._after_rebuild()
+        if fault.code == "RNG.frozen" and self.reload and not self._is_wrong():
+            text += self._frozen_after(self.reload)
         self._add(Finding("wrong", fault.code, text))
 
-    def _after_rebuild(self) -> str:
-        """Whether a frozen draw was baked in when it was built."""
-        assert self.subject.rebuild is not None
-        arguments = self.example.arguments
-        first = compare.clone(self.subject.call(*compare.clone(arguments)))
-        anew = compare.clone(self.subject.rebuild()(*compare.clone(arguments)))
-        if compare.identical(first, anew):
-            return "; built anew, it draws the same"
-        return "; built anew, it draws something else: the draw is baked in at build"
+    def _frozen_after(self, reload: Callable[[], Callable[..., Any]]) -> str:
+        """Whether what is frozen in this load of the artifact is the same in another."""
+        first, second = (self._on_example(self.subject.call) for _ in range(2))
+        drawn = self.drawn[self.example.name]
+        frozen = [number for number in drawn if compare.identical(first[number], second[number])]
+        if not frozen:  # only some elements are
+            return ""
+        try:
+            anew = self._on_example(reload())
+        except Exception:  # the finding stands without it
+            return ""
+        if all(compare.identical(first[number], anew[number]) for number in frozen):
+            return "; loaded anew, it draws the same: the draw is baked into the artifact"
+        return "; loaded anew, it draws something else, once"
+
+    def _on_example(self, call: Callable[..., Any]) -> list[Any]:
+        return compare.leaves(compare.clone(call(*compare.clone(self.example.arguments))))
 
     def _add(self, finding: Finding) -> None:
         self.request.findings.append(finding)

@@ -94,7 +94,8 @@ class Watch:
         why = self._why(name, operator.tags, args, kwargs)
         if why:
             self._wait(name, why)
-        if torch.Tag.cudagraph_unsafe in operator.tags:
+        unsafe = getattr(torch.Tag, "cudagraph_unsafe", None)  # not in every torch
+        if unsafe is not None and unsafe in operator.tags:
             self.uncapturable.add(f"{name}: marked cudagraph_unsafe")
         self.launches += not operator.is_view and name not in FREE
 

@@ -14,7 +14,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Literal
@@ -74,12 +74,17 @@ class Job(msgspec.Struct, kw_only=True):
 
 
 class Command(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What the parent asks: to `describe` the case, `attempt` a workload (not `verified` where that was done
-    before), `estimate` or run a `block` of timed
-    calls, write a `trace` of it to `path`, `capture` it in a CUDA graph, `forget` it; to measure the copy
-    `bandwidth` of the device in `path`, or to `prepare` the runner in `path`."""
+    """What the parent asks.
 
-    do: Literal["describe", "attempt", "estimate", "block", "trace", "capture", "forget", "bandwidth", "prepare"]
+    Of a case: to `describe` it, `attempt` a workload (not `verified` where that was done before), `estimate` it
+    or run a `block` of timed calls, write a `trace` of it to `path`, `capture` it in a CUDA graph, `forget` it.
+    Of the machine: which `device` torch sees, the copy `bandwidth` of the device in `path`; and to `prepare` the
+    runner in `path`.
+    """
+
+    do: Literal[
+        "describe", "attempt", "estimate", "block", "trace", "capture", "forget", "device", "bandwidth", "prepare"
+    ]
     workload: Workload | None = None
     verified: bool = True
     calls: int = 1
@@ -170,6 +175,7 @@ class Worker:
                     "trace": lambda: self.trace(Path(command.path)),
                     "capture": lambda: audit.capture(self._loaded(), self._pool[0]).facts(),
                     "forget": self.forget,
+                    "device": device_here,
                     "bandwidth": lambda: copy_bandwidth(command.path),
                     "prepare": lambda: importlib.import_module(command.path).prepare(),
                 }[command.do]()
@@ -183,7 +189,7 @@ class Worker:
         for variant in () if case.sizes else case.variants:
             try:
                 self.case.inputs(variant, Workload())
-                self.case.more_inputs(variant, Workload())
+                list(self.case.more_inputs(variant, Workload()))
             except BrokenCase:
                 raise
             except Exception as error:
@@ -208,7 +214,10 @@ class Worker:
         outcome = attempt.outcome()
         if attempt.call is not None and (outcome.verdict in FAITHFUL or self.job.road.name == "eager"):
             self._call = attempt.call
-            self._pool = attempt.pool()
+            try:
+                self._pool = attempt.pool()
+            except Exception as error:  # too large to be timed; the verdict stands
+                outcome.facts["pool_error"] = f"{type(error).__name__}: {error}"
         return outcome
 
     def estimate(self) -> dict[str, Any]:
@@ -225,12 +234,17 @@ class Worker:
         return str(path)
 
     def forget(self) -> None:
-        """Drop the compiled callable and its inputs."""
+        """Drop the compiled callable and its inputs, and give the device's memory back."""
         self._call = None
         self._pool = []
+        if self.job.road is not None and self.job.road.device == "cuda":
+            import torch
+
+            torch.cuda.empty_cache()
 
     def _loaded(self) -> Loaded:
         assert self._call is not None, "nothing was attempted, or it was not faithful"
+        assert self._pool, "its inputs could not be made"
         return self._call
 
     def _clock(self) -> Any:
@@ -317,6 +331,9 @@ class Attempt:
         if floor_bytes is not None:
             request.facts["floor_bytes"] = floor_bytes(self.workload)
         self._runner.probe(request)
+        if self._exporters:  # every export starts with a capture; its import is charged to no cell
+            import torch._dynamo
+            import torch.export
         self.stages.enter("run" if is_eager else "capture")
         source: Any = module
         for exporter in self._exporters:
@@ -344,21 +361,32 @@ class Attempt:
             module=module,
             reload=(lambda: self._runner.load(source, request)) if self._exporters else None,
             is_eager=is_eager,
-            other_shapes=not self._exporters or request.dynamic_shapes is not None,
+            other_shapes=self._takes_other_shapes(request),
         )
-        verify(subject, self.case, self.variant, self.workload, request)
+        with _one_thread():
+            verify(subject, self.case, self.variant, self.workload, request)
         call.inspect()
         request.facts["peak_memory_bytes"] = _peak_memory()
         self._audit(call, request)
 
+    def _takes_other_shapes(self, request: Request) -> bool:
+        """Roads that capture anew, and exports of dynamic dimensions. Of a sized case, which has its other sizes
+        as workloads, only the road that is asked for dynamic shapes is tried at another N: each compiles anew."""
+        if self._exporters:
+            return request.dynamic_shapes is not None
+        return self.case.case.sizes is None or bool(self.road.options.get("dynamic"))
+
     def _audit(self, call: Loaded, request: Request) -> None:
         """Host waits: forecast for eager from its operators, on the CPU; counted on CUDA for every road."""
-        if self.road.name == "eager":
-            module = self.case.build(self.variant, self.workload)
-            arguments = self.case.inputs(self.variant, self.workload)
-            request.facts.update(audit.forecast(module, arguments, self.case.case.path).facts())
-        if self.road.device == "cuda":
-            request.facts.update(audit.count(call, _copies(request.inputs)).facts())
+        try:
+            if self.road.name == "eager":
+                module = self.case.build(self.variant, self.workload)
+                arguments = self.case.inputs(self.variant, self.workload)
+                request.facts.update(audit.forecast(module, arguments, self.case.case.path).facts())
+            if self.road.device == "cuda":
+                request.facts.update(audit.count(call, _copies(request.inputs)).facts())
+        except Exception as error:  # a module that cannot be watched is no worse for it
+            request.facts["audit_error"] = f"{type(error).__name__}: {error}"
 
     def _inputs(self, seed: int) -> tuple[Any, ...]:
         arguments = self.case.inputs(self.variant, self.workload, seed)
@@ -375,6 +403,29 @@ class Attempt:
             stages=stage_outcomes({} if verdict == "unavailable" else self.stages.seconds, failed),
             facts=dict(self.request.facts) if self.request else {},
         )
+
+
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    """Run eager on one thread: other lanes are at work, and threads that wait for each other would spin."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def device_here() -> dict[str, Any] | None:
+    """The GPU that torch sees, with its memory in bytes, or None: NVML may know a card that torch cannot use."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return None
+    about = torch.cuda.get_device_properties(torch.cuda.current_device())
+    return {"name": about.name, "memory_bytes": about.total_memory}
 
 
 def stage_outcomes(seconds: dict[str, float], failed: str | None) -> dict[Stage, StageOutcome]:

@@ -195,3 +195,12 @@ def test_the_test_of_means_is_exact_for_normal_counts() -> None:
     assert 5 < below < 40
     assert mean_test(generator.normal(1100, 30, (40, 4)), expected, expected * 0.01).p < NOMINAL
     assert draw_statistics.NOMINAL < FALSE_ALARM
+
+
+def test_further_inputs_are_made_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    original = balanced_sampler._features
+    monkeypatch.setattr(balanced_sampler, "_features", lambda *about: (made.append(1), original(*about))[1])
+    further = balanced_sampler.more_inputs(sized())
+    next(iter(further))
+    assert len(made) == 1

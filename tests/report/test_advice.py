@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runners.report.advice import Advice, advice, recommended
+from runners.report.advice import Advice, advice, gain_of, recommended, tied
 from runners.report.selection import selections
 from runners.study.record import Cell, Reason, Record
 from tests.report import plain, sample
@@ -22,7 +22,7 @@ def test_the_sample() -> None:
     rows: dict[str, Advice] = {row.backend: row for row in advice(section)}
     assert list(rows) == ["compile", "compile_fullgraph", "export", "onnxruntime_cpu", "tensorrt_rtx"]
     assert rows["export"].change == "use `topk_shuffled`"
-    assert rows["export"].gain == "0.25× to 3.0×"
+    assert rows["export"].gain == "0.25× to 3.0×, faster at 1 of 4 workloads"
     assert plain(rows["tensorrt_rtx"].change) == "use `topk_shuffled`, but only to N = 10 000 (built, not run)"
     assert rows["tensorrt_rtx"].gain == "not run"
     assert rows["export"].pairs == [["*static rescues*"], ["*static rescues*"]]
@@ -74,3 +74,30 @@ def test_when_nothing_sound_is_taken_it_says_so() -> None:
     (row,) = advice(section)
     assert row.variant is None
     assert row.change == "no sound variant that was tried is taken: run this part in eager"
+
+
+def test_without_an_interval_there_is_no_winner() -> None:
+    few = sample.cell("topk", "compile", timing=sample.timing(1.0, 3.0, ratio_low=None, ratio_high=None))
+    clear = sample.cell("topk", "compile", timing=sample.timing(1.0, 3.0))
+    assert (tied(few), gain_of(few)) == (True, 1.0)
+    assert (tied(clear), gain_of(clear)) == (False, 3.0)
+    assert (tied(sample.cell()), gain_of(sample.cell())) == (False, None)
+
+
+@pytest.mark.parametrize(
+    ("ratios", "words"),
+    [
+        ((0.5, 0.25), "0.25× to 0.50×, nowhere faster"),
+        ((1.01, 0.25), "0.25× to tie, nowhere faster"),
+        ((1.01, 0.99), "tie"),
+        ((1.01, 2.0), "tie to 2.0×, faster at 1 of 2 workloads"),
+        ((3.0, 2.0), "2.0× to 3.0×"),
+    ],
+)
+def test_the_gain_says_where_it_is_none(ratios: tuple[float, float], words: str) -> None:
+    cells = [
+        sample.cell("topk", "export", workload, timing=sample.timing(1.0, ratio))
+        for workload, ratio in zip(sample.WORKLOADS[:2], ratios, strict=True)
+    ]
+    (section,) = selections([Record(environments=[sample.environment()], cells=cells)])
+    assert advice(section)[0].gain == words

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runners.report.breakeven import break_evens, crossing
+from runners.report.breakeven import break_evens, crossing, never_ahead
 from runners.report.selection import selections
 from runners.study.record import Record
 from tests.report import plain, sample
@@ -44,7 +44,7 @@ def test_a_backend_along_n_with_interval_and_against_its_own_variable_form() -> 
     (entry,) = break_evens(section)
     assert (entry.backend, entry.variant, entry.axis) == ("compile", "topk", "N")
     assert plain(entry.words(entry.against_eager)) == "10 000"
-    assert plain(entry.interval) == "all measured (from 1 000) to none measured"
+    assert plain(entry.interval) == "all measured (from 1 000) to never"
     assert plain(entry.words(entry.against_itself)) == "10 000"
 
 
@@ -65,3 +65,14 @@ def test_one_size_is_no_line() -> None:
     cells = [sample.cell("topk", "compile", timing=sample.timing(1.0, 2.0))]
     (section,) = selections([Record(environments=[sample.environment()], cells=cells)])
     assert break_evens(section) == []
+
+
+def test_what_never_wins_is_one_line() -> None:
+    cells = [
+        sample.cell("topk", "export", workload, timing=sample.timing(1.0, 0.5))
+        for workload in (*sample.WORKLOADS[:2], sample.WORKLOADS[3])
+    ]
+    (section,) = selections([Record(environments=[sample.environment()], cells=cells)])
+    entries = break_evens(section)
+    assert not any(entry.ahead for entry in entries)
+    assert never_ahead(section, entries) == "`export`: `topk` along N and batch"

@@ -65,7 +65,10 @@ def test_the_four_answers_are_there(page: str) -> None:
     assert "6 backends tried (eager, the reference, among them), 2 unavailable" in page
     assert "| **`topk` †** | ❗ wrong `ORDER.biased` | ✅ accepted |" in page
     assert "❌ rejected from N = 100 000 `LIMIT.topk_k`<br>🔧 built (not run) to N = 10 000" in page
-    assert "| `export` | *static rescues* | *static rescues* | use `topk_shuffled` | 0.25× to 3.0× |" in page
+    assert (
+        "| `export` | *static rescues* | *static rescues* | use `topk_shuffled` | 0.25× to 3.0×, faster at 1 of 4 workloads |"
+        in page
+    )
     assert "| `nonzero` | 1 of 5 | 0 of 5 | 25 | 5 partial, 20 rejected | 10 |" in page
 
 
@@ -116,12 +119,13 @@ def test_the_same_record_gives_the_same_bytes(written: Path, tmp_path: Path) -> 
 
 def test_what_a_compiler_writes_cannot_break_the_page(tmp_path: Path) -> None:
     reason = Reason(code="UNCLASSIFIED", text=NASTY, where="a|b.py:1")
+    noted = {NASTY: {"draws": 5, NASTY: {"p": 0.5, "sees_bias_of": 0.1}}}
     cells = [
         sample.cell("nonzero", "compile", verdict="rejected", stage="build", reason=reason, facts={"odd|key": NASTY}),
         sample.cell("nonzero", "tensorrt", verdict="unavailable", reason=reason),
         sample.cell("topk", verdict="wrong", reason=reason),
-        sample.cell("topk", "compile", facts={"host_waits_forecast": [NASTY], "statistics": [{"p_value": 0.5,
-                    "name": NASTY}]}, timing=sample.timing(1.0, 2.0, method=NASTY)),
+        sample.cell("topk", "compile", facts={"host_waits_forecast": [NASTY], "verification": {"statistics": noted}},
+                    timing=sample.timing(1.0, 2.0, method=NASTY)),
     ]  # fmt: skip
     page = report(tmp_path, Record(environments=[sample.environment(device="x | <y>")], cells=cells))
     assert_sound(page)
@@ -139,6 +143,28 @@ def test_environments_stand_side_by_side(tmp_path: Path) -> None:
     assert "(gpu-box/repro/balanced_sampler-nonzero-export-n1000-inside.py)" in page
     assert "| variant | backend | cpu-2core | gpu-box |" in page
     assert "| `topk_shuffled` | `export` | ✅ accepted<br>0.25× to 3.0× | ✅ accepted<br>0.25× to 3.0× |" in page
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_what_was_not_reached_is_a_list(tmp_path: Path) -> None:
+    missed = [f"balanced_sampler/topk {name} {sample.WORKLOADS[0]}" for name in ("compile", "export")]
+    flags = {"not_reached": missed, "copy_bytes_per_second_cpu": 44_389_563_882, "sm": "8.9"}
+    page = report(tmp_path, Record(environments=[sample.environment(flags=flags)], cells=[sample.cell()]))
+    assert_sound(page)
+    assert f"- balanced&#95;sampler/topk at {sample.WORKLOADS[0]}: `compile`, `export`\n" in page
+    assert "flag `not_reached`" not in page
+    assert "| flag `copy_bytes_per_second_cpu` | 44.4 GB/s |" in page
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_a_card_has_the_articles_tables_and_a_note_on_cpu_backends(tmp_path: Path) -> None:
+    whole = sample.full("gpu-box")
+    card = sample.environment("gpu-box", device="NVIDIA H200")
+    page = report(tmp_path, Record(environments=[card], cells=whole.cells), sample.full())
+    assert_sound(page)
+    assert page.count("##### The article's tables") == 1
+    assert page.count("*(CPU)*: this backend runs on the CPU only") == 2
+    assert "| `onnxruntime_cpu` (CPU) | `topk` † |" in page
 
 
 def test_one_environment_in_two_records_is_refused(tmp_path: Path) -> None:

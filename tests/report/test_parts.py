@@ -27,6 +27,9 @@ def section(*cells: Cell) -> Selection:
         ("Unsupported: Tensor.item\n  hint: none", "Unsupported: Tensor.item"),
         ("loading\nconverting\nValueError: no K\nmore", "ValueError: no K"),
         ('Traceback (most recent call last):\n  File "x.py", line 3, in f\n    g()\nKeyError: 7\n', "KeyError: 7"),
+        ("4 graph breaks:\n4 × Dynamic shape operator\n  Hint", "4 graph breaks: 4 × Dynamic shape operator"),
+        ("RuntimeError: Compilation failed: See diagnostics\nloc(1): error: stack", "loc(1): error: stack"),
+        ("RuntimeError: Compilation failed: See diagnostics", "RuntimeError: Compilation failed: See diagnostics"),
         ("parsing model\n[E] ITopKLayer: K exceeds\n", "[E] ITopKLayer: K exceeds"),
     ],
 )
@@ -60,13 +63,16 @@ def test_facts_in_words() -> None:
 
 
 def test_what_the_verification_noted_stands_among_the_facts() -> None:
-    noted = {"inputs": ["the example", "seed 1"], "elements": 4000, "statistics": [{"name": "order", "p_value": 0.2}]}
-    about = section(sample.cell(facts={"graph_nodes": 12, "verification": noted}))
-    table, tests = facts.fact_table(about), facts.statistics(about)
+    noted = {"inputs": ["the example", "seed 1"], "elements": 4000, "random_outputs": [0],
+             "statistics": sample.STATISTICS}  # fmt: skip
+    table = facts.fact_table(section(sample.cell(facts={"graph_nodes": 12, "verification": noted})))
     assert table is not None
-    assert tests is not None
     assert plain(table.rows[0][2]) == "graph nodes 12; verified inputs 2; verified elements 4 000"
-    assert tests.rows[0][2:4] == ["1", "0.200 (order)"]
+
+
+def test_numbers_by_name_are_ranges_by_name() -> None:
+    known = [{"nodes": {"CPU": 3, "CUDA": 1}}, {"nodes": {"CPU": 7}}, {"nodes": {"CPU": 4}}, {"nodes": {"CPU": 5}}]
+    assert [plain(words) for words in facts.fact_words(known)] == ["nodes CPU: 3 to 7, CUDA: 1"]
 
 
 def test_host_waits_show_forecast_beside_count() -> None:
@@ -76,11 +82,48 @@ def test_host_waits_show_forecast_beside_count() -> None:
     assert table.rows == [["`eager`", "`nonzero`", "2", "3", "`aten.nonzero` `a.py:3`<br>`aten.item` `a.py:4`"]]
 
 
-def test_statistics_show_the_smallest_p() -> None:
-    tests = [{"name": "order", "p_value": 0.04, "draws": 5000}, {"name": "pairs", "p_value": 0.6, "draws": 100}]
-    table = facts.statistics(section(sample.cell(facts={"statistics": tests})))
-    assert table is not None
-    assert [plain(entry) for entry in table.rows[0]] == ["`eager`", "`nonzero`", "2", "0.0400 (order)", "draws 5 000"]
+def statistics_rows(*noted: dict[str, object]) -> list[list[str]]:
+    cells = [
+        sample.cell(workload=workload, facts={"verification": {"statistics": statistics}})
+        for workload, statistics in zip(sample.WORKLOADS, noted, strict=False)
+    ]
+    found = facts.statistics(section(*cells))
+    assert found is not None
+    assert "once in 1 000 000;" in plain(found.words)
+    return [[plain(entry) for entry in row] for row in found.table.rows]
+
+
+def test_statistics_show_the_smallest_p_and_the_weakest_test() -> None:
+    assert statistics_rows(sample.STATISTICS) == [
+        ["`nonzero`", "`eager`", "3", "94 to 1 128", "0.07 (order of the classes, 50 % positives)", "10 %"]
+    ]
+
+
+def test_statistics_say_what_they_could_not_have_seen() -> None:
+    weak = {
+        "false_alarm": 1e-6,
+        "50 % positives": {
+            "draws": 12,
+            "order of the items": {"p": 7.1e-65, "sees_bias_of": 0.6, "note": "could not have seen a bias of 20 %"},
+        },
+        "90 % positives": {"draws": 3, "note": "too few draws for any test: could not have seen a bias of 20 %"},
+    }
+    (row,) = statistics_rows(sample.STATISTICS, weak)
+    assert row[2:] == [
+        "4", "3 to 1 128", "**7.1e-65** (order of the items, 50 % positives)",
+        "60 %: 1 of 4 could not have seen 20 %; 1 of 4 samples too small for a test",
+    ]  # fmt: skip
+    nothing = {"false_alarm": 1e-6, "50 % positives": {"draws": 3, "note": "too few"}, "90 % positives": {}}
+    (row,) = statistics_rows(nothing)
+    assert row[2:] == ["0", "3", "", "no test: could not have seen 20 %"]
+
+
+def test_statistics_come_variant_by_variant_eager_first() -> None:
+    found = facts.statistics(selections([sample.full()])[0])
+    assert found is not None
+    pairs = [tuple(row[:2]) for row in found.table.rows]
+    assert pairs[:2] == [("`topk` †", "`compile`"), ("`topk` †", "`compile_fullgraph`")]
+    assert pairs[4:6] == [("`topk_shuffled`", "`eager`"), ("`topk_shuffled`", "`compile`")]
 
 
 def test_stage_seconds_are_ranges_and_leave_empty_columns_out() -> None:
@@ -96,10 +139,17 @@ def test_stage_seconds_are_ranges_and_leave_empty_columns_out() -> None:
 
 
 def test_a_clocks_extras_become_columns_only_where_present() -> None:
-    more = {"rounds": 7, "device_ms": 0.5, "cold_ms": 0.75, "throttled": [1, 4], "unstable": False, "odd": [1]}
+    more = {"rounds": 7, "device_ms": 0.5, "cold_ms": 0.75, "throttled": [1, 4], "unstable": False, "odd": [1],
+            "waits": True, "unseen_by_events": False, "lost_share": 0.0, "waiting_share": 0.25}  # fmt: skip
     (detail,) = times.details(section(sample.cell(timing=sample.timing(1.0, 1.0, more=more))))
-    assert detail.table.columns[5:] == ["device", "cold", "throttled samples", "rounds"]
-    assert [plain(entry) for entry in detail.table.rows[0][5:]] == ["500 µs", "750 µs", "2", "7"]
+    assert detail.table.columns[5:] == ["device", "cold", "share waited", "rounds", "remarks"]
+    assert [plain(entry) for entry in detail.table.rows[0][5:]] == [
+        "500 µs",
+        "750 µs",
+        "25 %",
+        "7",
+        "waits, 2 throttled",
+    ]
 
 
 def test_different_methods_are_lettered() -> None:
@@ -147,3 +197,13 @@ def test_variable_and_static_forms_look_different() -> None:
     assert {name: look.dashes for name, look in looks.items()} == {"nonzero": "--", "topk": "-", "topk_shuffled": "-"}
     assert looks["topk"].name == "topk †"
     assert len({look.colour for look in looks.values()}) == 3
+
+
+def test_a_backend_that_runs_on_the_cpu_alone_is_labelled_on_a_card_only() -> None:
+    here = sample.cell("topk", "onnxruntime_cpu")
+    card = sample.environment(device="NVIDIA H200")
+    (there,) = selections([Record(environments=[card], cells=[here, sample.cell("topk", "compile")])])
+    assert there.on_cpu == {"onnxruntime_cpu"}
+    assert there.backend_name("onnxruntime_cpu") == "`onnxruntime_cpu` (CPU)"
+    assert there.backend_name("compile") == "`compile`"
+    assert section(here).backend_name("onnxruntime_cpu") == "`onnxruntime_cpu`"

@@ -23,12 +23,20 @@ SAMPLER = Path(models.__file__).parent / "balanced_sampler.py"
 Make = Callable[[nn.Module], Callable[..., Any]]
 
 
-def judged(path: Path, name: str, make: Make = bad.faithful, workload: Workload | None = None, **about: Any) -> Request:
+def judged(
+    path: Path,
+    name: str,
+    make: Make = bad.faithful,
+    workload: Workload | None = None,
+    load_seconds: float = 0.0,
+    **about: Any,
+) -> Request:
     """The request after verification of a backend made from the variant's module."""
     case = load(path)
     variant, workload = case.case.variant(name), workload or Workload()
     module = case.build(variant, workload)
     request = Request(inputs=case.inputs(variant, workload), device="cpu", directory=path.parent)
+    request.facts["load_seconds"] = load_seconds
     about.setdefault("reload", None)
     if about["reload"]:
         about["reload"] = lambda: make(module)
@@ -228,6 +236,71 @@ def test_a_fresh_load_that_repeats_is_recorded() -> None:
     assert request.facts["verification"]["fresh_load_repeats_the_draw"] is True
     live = judged(CASES / "drawn.py", "Noisy", reload=True)
     assert live.facts["verification"]["fresh_load_repeats_the_draw"] is False
+
+
+def test_what_is_slow_to_load_is_loaded_once() -> None:
+    loads = []
+
+    def make(module: nn.Module) -> Callable[..., Any]:
+        loads.append(module)
+        return module
+
+    for seconds in (0.0, 60.0):
+        loads.clear()
+        request = judged(CASES / "drawn.py", "Noisy", make, reload=True, load_seconds=seconds)
+        assert codes(request) == []
+        assert (len(loads) > 1) is (seconds == 0.0)
+        assert ("fresh_load_repeats_the_draw" in request.facts["verification"]) is (seconds == 0.0)
+
+
+def test_a_frozen_draw_says_whether_a_fresh_load_draws_the_same() -> None:
+    def drawn_at_load(module: nn.Module) -> Callable[..., Any]:
+        noise = torch.rand(100)
+        return lambda x: x + noise[: x.numel()].reshape(x.shape)
+
+    baked = judged(CASES / "drawn.py", "Noisy", bad.frozen_draw, reload=True).findings[0]
+    anew = judged(CASES / "drawn.py", "Noisy", drawn_at_load, reload=True).findings[0]
+    assert (baked.code, anew.code) == ("RNG.frozen", "RNG.frozen")
+    assert "baked into the artifact" in baked.text
+    assert "loaded anew, it draws something else" in anew.text
+
+
+@pytest.mark.parametrize("noise", ["inside", "input"])
+def test_inputs_are_made_when_their_turn_comes_and_few_are_kept(noise: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runners.study.verify.FURTHER_SECONDS", 0.0)
+    made = []
+    original = CaseModule.inputs
+    monkeypatch.setattr(CaseModule, "inputs", lambda self, *about: (made.append(about[2:]), original(self, *about))[1])
+    request = judged(SAMPLER, "topk_shuffled", workload=sampler(noise, None))
+    assert len(made) == 1  # the example
+    assert request.facts["verification"]["inputs_left_out_for_time"] is True
+
+
+def test_the_last_input_leaves_none_out_for_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runners.study.verify.FURTHER_SECONDS", 0.0)
+    facts = judged(CASES / "ranked.py", "Ranked").facts["verification"]
+    assert len(facts["inputs"]) == 1
+    further = len(list(load(CASES / "ranked.py").more_inputs(load(CASES / "ranked.py").case.variants[0], Workload())))
+    assert ("inputs_left_out_for_time" in facts) is (further > 0)
+
+
+def test_memory_that_a_later_replay_took_is_an_overwritten_output() -> None:
+    from runners.study import hands
+
+    class Replayed(torch.Tensor):
+        """As CUDA graph trees leave an output: no address once a later replay ran."""
+
+        def data_ptr(self) -> int:
+            raise RuntimeError("accessing tensor output of CUDAGraphs that has been overwritten")
+
+    buffer = torch.zeros(3)
+
+    def call(x: torch.Tensor) -> torch.Tensor:
+        return buffer.copy_(x + 1).as_subclass(Replayed)
+
+    examples = [(torch.arange(3.0),), (torch.ones(3),)]
+    found = hands.judge(call, lambda x: x + 1, examples, frozenset())
+    assert [(finding.verdict, finding.code) for finding in found] == [("partial", "ALIAS.output")]
 
 
 def exported(module: nn.Module, inputs: tuple[Any, ...]) -> Callable[..., Any]:
