@@ -153,6 +153,7 @@ def _report(request: Request, limit: _LimitWatch) -> None:
 
     graphs = int(counters["stats"]["unique_graphs"])
     breaks = {str(reason): int(count) for reason, count in counters["graph_break"].items()}
+    skipped = [str(reason) for reason in counters["unimplemented"]]
     frames = int(counters["frames"]["ok"])
     request.facts["graphs"] = graphs
     request.facts["recompilations"] = _recompilations()
@@ -163,5 +164,8 @@ def _report(request: Request, limit: _LimitWatch) -> None:
     if breaks:
         reasons = "\n\n".join(f"{count} × {reason}" for reason, count in breaks.items())
         request.findings.append(Finding("partial", "GRAPH.breaks", f"{sum(breaks.values())} graph breaks:\n{reasons}"))
+    elif skipped:
+        text = f"Dynamo left a whole function to eager: {skipped[-1]}"
+        request.findings.append(Finding("partial", "GRAPH.breaks", text))
     elif graphs == 0:
         request.findings.append(Finding("partial", "GRAPH.breaks", "no graph was captured: all of it ran in eager"))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from models.case import Workload
 from runners.report.selection import Selection
-from runners.report.text import multiple
+from runners.report.text import code, multiple
 from runners.report.verdicts import TAKEN, pair_verdict
 from runners.report.workloads import place
 from runners.study.record import Cell
@@ -107,7 +107,8 @@ def _change(selection: Selection, variant: str | None, backend: str) -> str:
     if all(cell.verdict == "built" for cell in taken):
         words += " (built, not run)"
     elif any(cell.verdict == "partial" for cell in taken):
-        words += " (in part)"
+        codes = dict.fromkeys(cell.reason.code for cell in taken if cell.verdict == "partial" and cell.reason)
+        words += f" (in part: {', '.join(map(code, codes))})" if codes else " (in part)"
     return words
 
 
@@ -117,13 +118,18 @@ def _gain(cells: Sequence[Cell]) -> str:
     if not ratios:
         taken = {cell.verdict for cell in cells if cell.verdict in TAKEN}
         return "not run" if taken == {"built"} else "not timed"
-    low, high = ("tie" if gain == 1 else multiple(gain) for gain in (min(ratios), max(ratios)))
     if max(ratios) <= 1:
         remark = "" if min(ratios) == 1 else ", nowhere faster"
     else:
         faster = sum(ratio > 1 for ratio in ratios)
         remark = "" if faster == len(ratios) else f", faster at {faster} of {len(ratios)} workloads"
-    return (low if low == high else f"{low} to {high}") + remark
+    return gains(ratios) + remark
+
+
+def gains(ratios: Sequence[float]) -> str:
+    """The range of `gain_of`s: '0.50× to 3.0×', 'tie to 2.0×'."""
+    low, high = ("tie" if ratio == 1 else multiple(ratio) for ratio in (min(ratios), max(ratios)))
+    return low if low == high else f"{low} to {high}"
 
 
 def gain_of(cell: Cell) -> float | None:

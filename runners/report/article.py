@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from models.case import Workload
-from runners.report.advice import gain_of
+from runners.report.advice import gain_of, gains
 from runners.report.selection import REFERENCE, Selection
 from runners.report.text import SPACE, code, count, milliseconds, multiple
 from runners.report.times import Table
@@ -83,7 +83,7 @@ def batched_claim(eager: Points, compiled: Points) -> Claim:
     """Holds where eager's static form is at least twice as fast at every size."""
     claim = f"static is {LEAST_BATCHED:g}× to {MOST_BATCHED:g}× faster batched at B = {BATCH}"
     measured = "; ".join(
-        f"{name} {_range([gain for _, gain in points])} over {_sizes(points)}"
+        f"{name}: {gains([gain for _, gain in points])} at {_sizes(points)}"
         for name, points in (("eager", eager), ("compiled", compiled))
         if points
     )
@@ -116,11 +116,6 @@ def _claim(claim: str, measured: str, holds: Sequence[bool]) -> Claim:
         return Claim(claim, measured or "nothing", "not measured")
     verdict = "holds" if all(holds) else "holds in part" if any(holds) else "does not hold"
     return Claim(claim, measured, verdict)
-
-
-def _range(gains: Sequence[float]) -> str:
-    low, high = ("tie" if gain == 1 else multiple(gain) for gain in (min(gains), max(gains)))
-    return low if low == high else f"{low} to {high}"
 
 
 def _sizes(points: Points) -> str:

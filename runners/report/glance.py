@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from runners.report.advice import gain_of
+from runners.report.advice import gain_of, gains
 from runners.report.selection import REFERENCE, Selection, backend_order
 from runners.report.text import code, counted, multiple, prose
 from runners.report.times import Table
@@ -81,18 +81,21 @@ def _rows(sections: Sequence[Selection]) -> list[list[str]]:
     names = {variant: section.name(variant) for section in sections for variant in section.variants}
     backends = backend_order({backend for section in sections for backend in section.backends})
     return [
-        [name, code(backend), *(_entry(section.of(variant, backend)) for section in sections)]
+        [
+            name,
+            code(backend),
+            *(_entry(section.of(variant, backend), backend in section.on_cpu) for section in sections),
+        ]
         for variant, name in names.items()
         for backend in backends
         if any(section.of(variant, backend) for section in sections)
     ]
 
 
-def _entry(cells: Sequence[Cell]) -> str:
+def _entry(cells: Sequence[Cell], on_cpu: bool) -> str:
     lines = [str(found) for found in findings(cells)]
-    ratios = [cell.timing.ratio for cell in cells if cell.timing and cell.timing.ratio is not None]
+    ratios = [gain for cell in cells if (gain := gain_of(cell)) is not None]
     reference = bool(cells) and cells[0].backend == REFERENCE and cells[0].kind == "variable"
     if ratios and not reference:
-        low, high = multiple(min(ratios)), multiple(max(ratios))
-        lines.append(low if low == high else f"{low} to {high}")
+        lines.append(gains(ratios) + (" (on the CPU)" if on_cpu else ""))
     return "<br>".join(lines) or "not tried"

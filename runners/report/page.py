@@ -11,7 +11,19 @@ from typing import Any
 import jinja2
 
 from runners.backends import BACKENDS
-from runners.report import advice, article, breakeven, facts, forecast, glance, refusals, text, times, verdicts
+from runners.report import (
+    advice,
+    article,
+    breakeven,
+    facts,
+    forecast,
+    glance,
+    refusals,
+    text,
+    times,
+    verdicts,
+    workloads,
+)
 from runners.report.pictures import Picture, draw
 from runners.report.selection import MARK, Selection, environments, marks, selections
 from runners.study.record import Cell, Environment, Record, write_aside
@@ -95,7 +107,7 @@ def _template() -> jinja2.Template:
         "fence": text.fence,
         "path": text.url,
     }
-    environment.globals |= {"link": text.link, "symbols": verdicts.SYMBOLS}
+    environment.globals |= {"link": text.link, "at": workloads.at, "symbols": verdicts.SYMBOLS}
     return environment.get_template("compat.md.j2")
 
 

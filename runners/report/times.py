@@ -22,10 +22,6 @@ MEASURED_BESIDE = {
     "peak_bytes": "peak memory",
     "sm_mhz": "SM MHz",
     "other_processes": "others on the GPU",
-    "waiting_share": "share waited",
-    "lost_share": "share lost",
-    "rounds": "rounds",
-    "calls_per_block": "calls a block",
 }
 """The columns that only some clocks fill, by their names in `timing.more`."""
 
@@ -37,6 +33,9 @@ REMARKS = {
     "throttled": "throttled",
 }
 """What a clock noted as true of a time, in one column; of `throttled`, the number of samples."""
+
+SHARES = {"disturbed": "lost_share", "waits": "waiting_share"}
+"""The share of a block that stands beside a remark."""
 
 LATER = ("load", "first_call")
 """Stages of their own that runners note as facts: `load_seconds` and `first_call_seconds`."""
@@ -114,6 +113,7 @@ def _detail(selection: Selection, workload: Workload) -> Detail:
     columns = ["backend", "variant", "median", "IQR", "× eager's variable form"]
     columns += ["× floor"] if floors else []
     columns += [MEASURED_BESIDE[name] for name in further]
+    columns += ["rounds × calls"] if any(_rounds(timing) for timing in timings) else []
     remarks = any(_remarks(timing) for timing in timings)
     columns += ["remarks"] if remarks else []
     columns += ["method"] if len(methods) > 1 else []
@@ -131,6 +131,7 @@ def _detail(selection: Selection, workload: Workload) -> Detail:
         ]
         row += [_floor(timing)] if floors else []
         row += [_beside(name, timing.more.get(name)) for name in further]
+        row += [_rounds(timing)] if "rounds × calls" in columns else []
         row += [_remarks(timing)] if remarks else []
         row += [chr(ord("a") + methods.index(_rule(timing)) % 26)] if len(methods) > 1 else []
         rows.append(row)
@@ -146,21 +147,27 @@ def _rule(timing: Timing) -> str:
     return re.sub(r"\b\d+ (calls a block)", r"\1 as listed", timing.method)
 
 
+def _rounds(timing: Timing) -> str:
+    """How many blocks, and how many calls in each: '40 × 12'."""
+    numbers = [timing.more.get(name) for name in ("rounds", "calls_per_block")]
+    return " × ".join(count(number) for number in numbers if isinstance(number, int))
+
+
 def _remarks(timing: Timing) -> str:
     noted = []
     for name, words in REMARKS.items():
         value = timing.more.get(name)
         if value:
-            noted.append(f"{len(value)}{SPACE}{words}" if isinstance(value, list) else words)
+            share = timing.more.get(SHARES.get(name, ""))
+            beside = f" ({share * 100:.0f}{SPACE}%)" if isinstance(share, int | float) else ""
+            noted.append(f"{len(value)}{SPACE}{words}" if isinstance(value, list) else words + beside)
     return ", ".join(noted)
 
 
 def _beside(name: str, value: Any) -> str:
     """What a clock noted beside a time; '' when it noted nothing or there was nothing to note."""
-    if name.endswith("_share") and isinstance(value, int | float):
-        return f"{value * 100:.0f}{SPACE}%" if value >= 0.005 else ""
     if isinstance(value, int) and not name.endswith("_bytes"):
-        return count(value)
+        return count(value) if value else ""
     if not isinstance(value, int | float):
         return "" if value is None else prose(str(value), 24)
     if name.endswith("_ms"):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from models.case import Workload
 from runners.report.selection import REFERENCE, Selection
 from runners.report.text import SPACE, code
-from runners.report.workloads import place
+from runners.report.workloads import at, place
 from runners.study.record import Cell, Verdict
 
 SYMBOLS: dict[Verdict, str] = {
@@ -25,7 +25,7 @@ SYMBOLS: dict[Verdict, str] = {
 
 MEANINGS: dict[Verdict, str] = {
     "accepted": "every stage passed: right answer, whole graph on the engine asked for",
-    "partial": "right answer, but part of the work ran elsewhere, or a dimension became constant",
+    "partial": "right answer, with a reservation that its code names: cut graph, fixed dimension, output to copy",
     "built": "compiled for a device that this machine lacks; not run",
     "wrong": "it ran, and the answer breaks the contract",
     "rejected": "a stage refused, with an error",
@@ -63,11 +63,8 @@ class Finding:
         words = [f"{SYMBOLS[self.verdict]}{SPACE}{self.verdict}"]
         if self.verdict == "built":
             words.append("(not run)")
-        if self.place:
-            words.append(self.place)
-        if self.code and self.verdict != "built":
-            words.append(code(self.code))
-        return " ".join(words)
+        placed = at(" ".join(words), self.place)
+        return f"{placed} {code(self.code)}" if self.code and self.verdict != "built" else placed
 
 
 def findings(cells: Sequence[Cell]) -> list[Finding]:
@@ -142,7 +139,7 @@ def pair_verdict(variable: Sequence[Cell], static: Sequence[Cell]) -> list[str]:
     phrases = []
     for word, workloads in groups.items():
         others = [workload for other, group in groups.items() if other != word for workload in group]
-        phrases.append(f"*{word}* {place(workloads, others)}".rstrip())
+        phrases.append(at(f"*{word}*", place(workloads, others)))
     return phrases
 
 

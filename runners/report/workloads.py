@@ -71,6 +71,13 @@ def place(these: Iterable[Workload], others: Iterable[Workload]) -> str:
     return "at " + "; ".join(shown)
 
 
+def at(words: str, where: str) -> str:
+    """`words` and the place they hold for: 'rejected from N = 1 000', but 'rejected, noise inside'."""
+    if not where:
+        return words
+    return f"{words} {where}" if where.startswith(("from ", "to ", "at ")) else f"{words}, {where}"
+
+
 def _apart(dimension: str, values: set[Any], rest: set[Any]) -> str:
     if dimension in ("n", "k") and None not in values | rest:
         if min(values) > max(rest):

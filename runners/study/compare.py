@@ -50,11 +50,12 @@ class Tally:
     largest_error: float = 0.0
     informative: dict[int, bool] = field(default_factory=dict)
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self, drawn: frozenset[int] = frozenset()) -> dict[str, Any]:
+        """The leaves in `drawn` are judged by their draws, not here."""
         facts: dict[str, Any] = {"elements": self.elements, "largest_error": round(self.largest_error, 4)}
         if self.ties:
             facts["ties"] = self.ties
-        if silent := [leaf for leaf, informative in self.informative.items() if not informative]:
+        if silent := [leaf for leaf, informative in self.informative.items() if not (informative or leaf in drawn)]:
             facts["uninformative_outputs"] = silent
         return facts
 

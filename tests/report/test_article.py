@@ -47,7 +47,7 @@ def test_static_is_faster_batched(eager: Points, verdict: str) -> None:
 def test_batched_tells_both_forms_and_needs_eagers() -> None:
     claim = batched_claim([(1_000, 2.0), (10_000, 40.0)], [(1_000, 8.0)])
     assert claim.claim == "static is 2× to 52× faster batched at B = 32"
-    assert plain(claim.measured) == "eager 2.0× to 40× over N = 1 000 to 10 000; compiled 8.0× over N = 1 000"
+    assert plain(claim.measured) == "eager: 2.0× to 40× at N = 1 000 to 10 000; compiled: 8.0× at N = 1 000"
     assert batched_claim([], [(1_000, 8.0)]).verdict == "not measured"
 
 

@@ -52,6 +52,14 @@ def test_refusals_that_differ_in_numbers_alone_are_one() -> None:
     assert refusal.line == "Error: Could not guard on Eq(u0, 1)"
 
 
+def test_p_values_do_not_keep_refusals_apart() -> None:
+    cells = [
+        sample.cell("topk", workload=workload, verdict="wrong", reason=Reason(code="ORDER.biased", text=f"p = {p}"))
+        for workload, p in zip(sample.WORKLOADS, ("0", "7e-65", "1e-12"), strict=False)
+    ]
+    assert len(refusals(section(*cells), lambda cell: cell.repro)) == 1
+
+
 def test_facts_in_words() -> None:
     known = [
         {"graph_breaks": 2, "artifact_bytes": 1_048_576, "nodes": {"CPU": 3, "CUDA": 0}, "whole": True},
@@ -139,17 +147,13 @@ def test_stage_seconds_are_ranges_and_leave_empty_columns_out() -> None:
 
 
 def test_a_clocks_extras_become_columns_only_where_present() -> None:
-    more = {"rounds": 7, "device_ms": 0.5, "cold_ms": 0.75, "throttled": [1, 4], "unstable": False, "odd": [1],
-            "waits": True, "unseen_by_events": False, "lost_share": 0.0, "waiting_share": 0.25}  # fmt: skip
+    more = {"rounds": 7, "calls_per_block": 3, "device_ms": 0.5, "cold_ms": 0.75, "throttled": [1, 4], "odd": [1],
+            "unstable": False, "other_processes": 0, "waits": True, "waiting_share": 0.25, "unseen_by_events": False,
+            "lost_share": 0.0}  # fmt: skip
     (detail,) = times.details(section(sample.cell(timing=sample.timing(1.0, 1.0, more=more))))
-    assert detail.table.columns[5:] == ["device", "cold", "share waited", "rounds", "remarks"]
-    assert [plain(entry) for entry in detail.table.rows[0][5:]] == [
-        "500 µs",
-        "750 µs",
-        "25 %",
-        "7",
-        "waits, 2 throttled",
-    ]
+    assert detail.table.columns[5:] == ["device", "cold", "rounds × calls", "remarks"]
+    entries = [plain(entry) for entry in detail.table.rows[0][5:]]
+    assert entries == ["500 µs", "750 µs", "7 × 3", "waits (25 %), 2 throttled"]
 
 
 def test_different_methods_are_lettered() -> None:

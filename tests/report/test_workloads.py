@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from models.case import Workload
-from runners.report.workloads import label, place, varying
+from runners.report.workloads import at, label, place, varying
 from tests.report import plain
 
 
@@ -48,3 +48,9 @@ def test_place_lists_what_no_dimension_tells_apart() -> None:
 
 def test_no_place_when_it_is_everywhere() -> None:
     assert place([SMALL, LARGE], []) == ""
+
+
+def test_a_place_follows_its_words() -> None:
+    assert [at("rejected", where) for where in ("", "from N = 1 000", "noise inside")] == [
+        "rejected", "rejected from N = 1 000", "rejected, noise inside",
+    ]  # fmt: skip

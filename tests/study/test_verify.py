@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 import models
-from exporters.exporter import Request
+from exporters.exporter import Finding, Request
 from models.case import CaseModule, Workload, load
 from runners.study.verify import Broke, Subject, verify
 from tests.study import bad_backends as bad
@@ -216,6 +216,23 @@ def test_an_engine_that_a_refusal_breaks_is_judged_whole_and_left_usable() -> No
 
     assert codes(judged(CASES / "varying.py", "Doubled", make, reload=True)) == []
     made[0](torch.arange(12.0).reshape(4, 3))
+
+
+@pytest.mark.parametrize(("make", "kept"), [(bad.faithful, False), (bad.specialised, True)])
+def test_calls_of_every_size_refute_an_exporter(make: Make, kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Finding("partial", "SHAPE.specialised", "asked dynamic, became constant: x.shape[0] = 4")
+    monkeypatch.setattr(Request, "__init__", _with_finding(Request.__init__, found))
+    request = judged(CASES / "varying.py", "Doubled", make, other_shapes=True)
+    assert (found in request.findings) is kept
+    assert request.facts["verification"].get("refuted", []) == ([] if kept else [found.text])
+
+
+def _with_finding(create: Callable[..., None], finding: Finding) -> Callable[..., None]:
+    def wrapped(self: Request, **about: Any) -> None:
+        create(self, **about)
+        self.findings.append(finding)
+
+    return wrapped
 
 
 def test_what_was_covered_is_recorded() -> None:
