@@ -19,7 +19,8 @@ def show_list(console: Console) -> None:
         cases.add_row(case.name, variants, case.source)
     console.print(cases)
     gpu = gpu_facts() is not None
-    backends = Table(Column("backend", no_wrap=True), "here", "to provide what is missing", title="Backends", title_justify="left")
+    name = Column("backend", no_wrap=True)
+    backends = Table(name, "here", "to provide what is missing", title="Backends", title_justify="left")
     for backend in BACKENDS.values():
         here, provide = availability(backend, gpu)
         backends.add_row(backend.name, here, Text(provide))

@@ -363,7 +363,8 @@ class Attempt:
             is_eager=is_eager,
             other_shapes=self._takes_other_shapes(request),
         )
-        with _one_thread():
+        # Dynamo guards on the number of threads: on its roads another number would be another compilation.
+        with _one_thread() if is_eager or self._exporters else contextlib.nullcontext():
             verify(subject, self.case, self.variant, self.workload, request)
         call.inspect()
         request.facts["peak_memory_bytes"] = _peak_memory()
