@@ -224,9 +224,10 @@ class Study:
         else:
             outcome = Outcome(verdict="rejected", stage="run", reason=Reason("UNCLASSIFIED", word.error or ""))
         del at_work[lane]
+        outcome = _scrubbed(outcome, lane.directory)
         if outcome.verdict == "unavailable":
             self._missing[name] = outcome
-        self._conclude(round_, name, _scrubbed(outcome, lane.directory))
+        self._conclude(round_, name, outcome)
 
     def _miss(self, round_: Round, names: Sequence[str]) -> None:
         """Note what the deadline left out, in the record too."""

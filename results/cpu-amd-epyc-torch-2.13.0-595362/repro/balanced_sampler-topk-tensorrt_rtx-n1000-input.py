@@ -1,0 +1,11 @@
+"""Replays one cell: balanced_sampler / topk / tensorrt_rtx / N=1000 noise=input."""
+
+from runners.study.replay import replay
+
+replay(
+    case='balanced_sampler',
+    variant='topk',
+    backend='tensorrt_rtx',
+    workload={'n': 1000, 'k': 100, 'batch': None, 'dim': 16, 'dtype': 'float32', 'label_dtype': 'int64', 'positives': 0.5, 'noise': 'input', 'seed': 0},
+    options={'sm': '8.9'},
+)
