@@ -24,9 +24,10 @@ import msgspec
 import psutil
 
 from runners.study import worker
+from runners.study.attempt import Outcome, stage_outcomes
 from runners.study.interpreters import ROOT
 from runners.study.record import STAGES, Reason
-from runners.study.worker import Command, Event, Job, Outcome, stage_outcomes
+from runners.study.worker import Command, Event, Job
 
 TERMINATE_SECONDS = 2.0
 MEMORY_POLL_SECONDS = 0.25

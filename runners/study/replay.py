@@ -13,9 +13,9 @@ import msgspec
 
 from models import case as cases
 from models.case import Case, Workload
+from runners.study.attempt import Attempt, road
 from runners.study.device import gpu_facts
 from runners.study.record import Cell, write_aside
-from runners.study.worker import Attempt, road
 
 _SCRIPT = '''"""Replays one cell: {title}."""
 

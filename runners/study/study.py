@@ -26,6 +26,7 @@ import msgspec
 from models.case import CATALOGUE, Variant
 from runners.backends import BACKENDS
 from runners.study import record as records
+from runners.study.attempt import Outcome, road
 from runners.study.clock import Block
 from runners.study.device import floor_ms
 from runners.study.interpreters import NotMade, interpreter
@@ -34,7 +35,7 @@ from runners.study.plan import Round
 from runners.study.record import FAITHFUL, Cell, CellKey, Environment, Reason, Record, StageOutcome
 from runners.study.replay import name_of, write_script
 from runners.study.rounds import Budget, measure
-from runners.study.worker import Command, Event, Job, Outcome, inductor_cache, road
+from runners.study.worker import Command, Event, Job, inductor_cache
 
 LaneKey = tuple[str, str]
 """(variant, backend): a lane of the round at hand."""

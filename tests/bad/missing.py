@@ -1,10 +1,12 @@
 """Its package is not here."""
 
+from pathlib import Path
+
 from exporters.exporter import Unavailable
 
 
 def probe(request):
-    raise Unavailable("ENV.no_package", "No module named 'missing'", "pip install missing")
+    raise Unavailable("ENV.no_package", f"No module named 'missing' in {Path(__file__).parent}", "pip install missing")
 
 
 def load(source, request):

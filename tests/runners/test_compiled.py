@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from models.case import Workload, load
-from runners.study.worker import Attempt, Outcome, road
+from runners.study.attempt import Attempt, Outcome, road
 
 CASES = Path(__file__).parent.parent / "cases"
 

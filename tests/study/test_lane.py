@@ -8,8 +8,9 @@ import psutil
 import pytest
 
 from models.case import Variant, Workload
+from runners.study.attempt import Outcome, Road
 from runners.study.lane import Lane, LaneFailed, Limits, events
-from runners.study.worker import Command, Event, Job, Outcome, Road
+from runners.study.worker import Command, Event, Job
 
 CASES = Path(__file__).parent.parent / "cases"
 

@@ -55,11 +55,11 @@ class Heard:
 
 @pytest.fixture
 def bad_backends(monkeypatch: pytest.MonkeyPatch) -> None:
-    from runners.study import worker
+    from runners.study.attempt import Road
 
-    def road(name: str, options: Any, has_gpu: bool) -> worker.Road:
+    def road(name: str, options: Any, has_gpu: bool) -> Road:
         package = "runners" if name == "eager" else "tests.bad"
-        return worker.Road(name=name, runner=f"{package}.{name}", exporters=(), device="cpu")
+        return Road(name=name, runner=f"{package}.{name}", exporters=(), device="cpu")
 
     monkeypatch.setattr("runners.study.study.road", road)
     monkeypatch.setattr(backends, "BACKENDS", {n: Backend(n, n) for n in ("eager", "crash", "elsewhere", "missing")})
@@ -172,3 +172,10 @@ def test_finished(verdict: Any, time: Any, done: bool) -> None:
         stages={"time": StageOutcome(time)},
     )  # fmt: skip
     assert finished(cell) is done
+
+
+def test_what_is_recorded_names_no_folder_of_this_machine(tmp_path: Path, bad_backends: None) -> None:
+    study(tmp_path, Heard()).run(rounds("eager", "crash", "missing"))
+    content = (tmp_path / "here" / "compat.json").read_text()
+    for folder in (str(Path.home()), str(CASES.parents[1]), "gauntlet-lane-"):
+        assert folder not in content

@@ -1,0 +1,284 @@
+"""One attempt: a workload taken down one road, stage by stage, to a verdict.
+
+The study's workers and the scripts that replay a cell run this same code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import re
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from exporters.exporter import Finding, Request, Stages, Unavailable
+from models.case import CaseModule, Variant, Workload
+from runners.backends import BACKENDS
+from runners.runner import Built, Loaded
+from runners.study import audit
+from runners.study.environment import packages
+from runners.study.reasons import reason_of
+from runners.study.record import STAGES, Reason, Stage, StageOutcome, Verdict
+
+EAGERS_OWN = ("MEMORY.host", "MEMORY.device", "INPUT.misfit")
+"""Codes that say of eager what they say of a compiler; whatever else it raises is the variant's own failure."""
+
+POOL_BYTES = 1 << 30
+POOL_SIZE = 8
+
+
+class Road(msgspec.Struct, kw_only=True):
+    """What a worker must know of a backend; `runner` and `exporters` are names of modules, `interpreter` the path
+    of a Python of the backend's own."""
+
+    name: str
+    runner: str
+    exporters: tuple[str, ...]
+    device: str
+    options: dict[str, Any] = {}
+    interpreter: str | None = None
+    distributions: tuple[str, ...] = ()
+
+
+def road(name: str, options: Mapping[str, Any], has_gpu: bool) -> Road:
+    """The road of a backend on this machine: on the GPU if there is one and the backend can use it."""
+    backend = BACKENDS[name]
+    return Road(
+        name=name,
+        runner=f"runners.{backend.runner}",
+        exporters=tuple(f"exporters.{exporter}" for exporter in backend.exporters),
+        device="cuda" if has_gpu and backend.device != "cpu" else "cpu",
+        options={**backend.options, **options},
+        distributions=backend.distributions,
+    )
+
+
+class Outcome(msgspec.Struct, kw_only=True):
+    """What an attempt came to; `stages` holds those that the road has."""
+
+    verdict: Verdict
+    stage: Stage | None = None
+    reason: Reason | None = None
+    stages: dict[Stage, StageOutcome] = {}
+    facts: dict[str, Any] = {}
+
+
+class Attempt:
+    """One workload on one road."""
+
+    def __init__(
+        self,
+        case: CaseModule,
+        variant: Variant,
+        road: Road,
+        workload: Workload,
+        on_stage: Callable[[str], None],
+        directory: Path | None = None,
+        verified: bool = True,
+    ) -> None:
+        self.case, self.variant, self.road, self.workload = case, variant, road, workload
+        self.directory, self.verified = directory, verified
+        self.stages = Stages(on_stage)
+        self.call: Loaded | None = None
+        self.request: Request | None = None
+        self._exporters = [importlib.import_module(name) for name in road.exporters]
+        self._runner = importlib.import_module(road.runner)
+
+    def outcome(self) -> Outcome:
+        from runners.study.verify import Broke
+
+        try:
+            self._travel()
+        except Broke as broke:
+            self.stages.enter("run")
+            reason = reason_of(broke.error, self.case.case.path)
+            return self._end("rejected", msgspec.structs.replace(reason, text=f"at {broke.input_name}: {reason.text}"))
+        except Unavailable as missing:
+            return self._end("unavailable", Reason(missing.code, str(missing)))
+        except Built as built:
+            return self._end("built", Reason("BUILT.no_run", str(built)))
+        except Exception as error:
+            reason = reason_of(error, self.case.case.path)
+            if self.road.name == "eager" and reason.code not in EAGERS_OWN:
+                reason = msgspec.structs.replace(reason, code="EAGER.failed")
+            return self._end("rejected", reason)
+        assert self.request is not None
+        finding = _worst(self.request.findings)
+        if finding is None:
+            return self._end("accepted", None)
+        return self._end(finding.verdict, Reason(finding.code, finding.text))
+
+    def pool(self) -> list[tuple[Any, ...]]:
+        """Inputs for timing, on the device: several, so that no call sees its predecessor's; fewer when large."""
+        assert self.request is not None
+        size = sum(_bytes(argument) for argument in self.request.inputs)
+        count = max(2, min(POOL_SIZE, POOL_BYTES // max(size, 1)))
+        return [self._inputs(seed) for seed in range(count)]
+
+    def _travel(self) -> None:
+        import torch
+
+        from runners.study.verify import Subject, verify
+
+        torch.manual_seed(self.workload.seed or 0)
+        if self.road.device == "cuda" and torch.cuda.current_stream() == torch.cuda.default_stream():
+            torch.cuda.set_stream(torch.cuda.Stream())  # ONNX Runtime and TensorRT fence the default stream
+        _reset_peak_memory()
+        is_eager = self.road.name == "eager"
+        module = self.case.build(self.variant, self.workload).to(self.road.device)
+        request = self.request = Request(
+            inputs=self._inputs(0),
+            device=self.road.device,
+            directory=Path(tempfile.mkdtemp(prefix="gauntlet-cell-", dir=self.directory)),
+            dynamic_shapes=self.case.dynamic_dims(self.variant),
+            options=self.road.options,
+            stages=self.stages,
+        )
+        if self.road.interpreter:
+            request.facts["packages"] = packages(["torch", *self.road.distributions])
+        floor_bytes = self.case.optional("floor_bytes")
+        if floor_bytes is not None:
+            request.facts["floor_bytes"] = floor_bytes(self.workload)
+        self._runner.probe(request)
+        if self._exporters:  # every export starts with a capture; its import is charged to no cell
+            import torch._dynamo
+            import torch.export
+        self.stages.enter("run" if is_eager else "capture")
+        source: Any = module
+        for exporter in self._exporters:
+            self.stages.enter(exporter.STAGE)
+            source = exporter.export(source, request)
+        if not is_eager:
+            self.stages.enter("build")
+        began = time.perf_counter()
+        call = self._runner.load(source, request)
+        if self._exporters:
+            request.facts["load_seconds"] = round(time.perf_counter() - began, 6)
+        arguments = _copies(request.inputs)
+        self.stages.enter("run")
+        began = time.perf_counter()
+        call(*arguments)
+        if self.road.device == "cuda":
+            torch.cuda.synchronize()
+        request.facts["first_call_seconds"] = round(time.perf_counter() - began, 6)
+        self.call = call
+        if not self.verified:
+            return
+        self.stages.enter("verify")
+        subject = Subject(
+            call=call,
+            module=module,
+            reload=(lambda: self._runner.load(source, request)) if self._exporters else None,
+            is_eager=is_eager,
+            other_shapes=self._takes_other_shapes(request),
+        )
+        # Dynamo guards on the number of threads: on its roads another number would be another compilation.
+        with _one_thread() if is_eager or self._exporters else contextlib.nullcontext():
+            verify(subject, self.case, self.variant, self.workload, request)
+        call.inspect()
+        request.facts["peak_memory_bytes"] = _peak_memory()
+        self._audit(call, request)
+
+    def _takes_other_shapes(self, request: Request) -> bool:
+        """Roads that capture anew, and exports of dynamic dimensions. Of a sized case, which has its other sizes
+        as workloads, only the road that is asked for dynamic shapes is tried at another N: each compiles anew."""
+        if self._exporters:
+            return request.dynamic_shapes is not None
+        return self.case.case.sizes is None or bool(self.road.options.get("dynamic"))
+
+    def _audit(self, call: Loaded, request: Request) -> None:
+        """Host waits: forecast for eager from its operators, on the CPU; counted on CUDA for every road."""
+        try:
+            if self.road.name == "eager":
+                module = self.case.build(self.variant, self.workload)
+                arguments = self.case.inputs(self.variant, self.workload)
+                request.facts.update(audit.forecast(module, arguments, self.case.case.path).facts())
+            if self.road.device == "cuda":
+                request.facts.update(audit.count(call, _copies(request.inputs)).facts())
+        except Exception as error:  # a module that cannot be watched is no worse for it
+            request.facts["audit_error"] = f"{type(error).__name__}: {error}"
+
+    def _inputs(self, seed: int) -> tuple[Any, ...]:
+        arguments = self.case.inputs(self.variant, self.workload, seed)
+        return tuple(_to(argument, self.road.device) for argument in arguments)
+
+    def _end(self, verdict: Verdict, reason: Reason | None) -> Outcome:
+        self.stages.stop()
+        failed = self.stages.current if verdict in ("rejected", "wrong") else None
+        stage: Any = None if verdict == "accepted" else self.stages.current
+        return Outcome(
+            verdict=verdict,
+            stage=stage,
+            reason=reason,
+            stages=stage_outcomes({} if verdict == "unavailable" else self.stages.seconds, failed),
+            facts=dict(self.request.facts) if self.request else {},
+        )
+
+
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    """Run eager on one thread: other lanes are at work, and threads that wait for each other would spin."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def stage_outcomes(seconds: dict[str, float], failed: str | None) -> dict[Stage, StageOutcome]:
+    """The six stages: those entered are `ok` but for the failed one, the others were not reached."""
+    return {
+        stage: StageOutcome("failed" if stage == failed else "ok", round(seconds[stage], 6))
+        if stage in seconds
+        else StageOutcome("not_reached")
+        for stage in STAGES
+    }
+
+
+def _worst(findings: list[Finding]) -> Finding | None:
+    """The first wrong finding, else the first partial one."""
+    return next((finding for finding in findings if finding.verdict == "wrong"), findings[0] if findings else None)
+
+
+def _reset_peak_memory() -> None:
+    """Let the kernel count this process's peak anew (proc(5), clear_refs); without that right it goes on."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def _peak_memory() -> int | None:
+    """The most bytes that were resident since the reset, None where the kernel does not tell."""
+    with contextlib.suppress(OSError):
+        match = re.search(r"^VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
+        return int(match.group(1)) << 10 if match else None
+    return None
+
+
+def _to(argument: Any, device: str) -> Any:
+    import torch
+    from torch.utils._pytree import tree_map
+
+    return tree_map(lambda leaf: leaf.to(device) if isinstance(leaf, torch.Tensor) else leaf, argument)
+
+
+def _copies(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    import torch
+    from torch.utils._pytree import tree_map
+
+    copied: tuple[Any, ...] = tree_map(lambda leaf: leaf.clone() if isinstance(leaf, torch.Tensor) else leaf, arguments)
+    return copied
+
+
+def _bytes(argument: Any) -> int:
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    return sum(leaf.nbytes for leaf in tree_leaves(argument) if isinstance(leaf, torch.Tensor))
