@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-from exporters.exporter import Finding, Request, Unavailable
-from runners.runner import Engine
+from exporters.exporter import Finding, Request
+from runners.runner import Engine, require_cuda
 
 if TYPE_CHECKING:
     from torch import nn
@@ -24,20 +24,13 @@ CUDA_GRAPH_WARMUP = 3
 
 
 def probe(request: Request) -> None:
-    import torch
     import torch._dynamo
-    import torch._inductor.compile_fx
+    import torch._inductor.compile_fx  # noqa: F401
     from torch._inductor import cpu_vec_isa
 
     cpu_vec_isa.pick_vec_isa()  # once per process; a cell is charged neither with this nor with imports
-    if request.options.get("mode") != "reduce-overhead":
-        return
-    try:
-        torch.zeros(1, device="cuda")
-    except torch.OutOfMemoryError:
-        raise
-    except (RuntimeError, AssertionError) as error:
-        raise Unavailable("ENV.no_device", f"torch.zeros(1, device='cuda'): {error}", "an NVIDIA GPU") from error
+    if request.options.get("mode") == "reduce-overhead":
+        require_cuda()
 
 
 def prepare() -> None:

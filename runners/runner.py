@@ -17,6 +17,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from exporters.exporter import Unavailable
+
+
+def require_cuda() -> None:
+    """Raise Unavailable where torch cannot use a GPU, found by trying; a full one is there all the same."""
+    import torch
+
+    try:
+        torch.zeros(1, device="cuda")
+    except torch.OutOfMemoryError:
+        raise
+    except (RuntimeError, AssertionError) as error:
+        raise Unavailable("ENV.no_device", f"torch.zeros(1, device='cuda'): {error}", "an NVIDIA GPU") from error
+
 
 class Built(Exception):
     """Raised by `load`: the engine was built for a device that this machine lacks, so it cannot run."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from exporters.exporter import Finding, Request, Unavailable
-from runners.runner import Engine
+from runners.runner import Engine, require_cuda
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -16,14 +16,7 @@ if TYPE_CHECKING:
 
 def probe(request: Request) -> None:
     """CUDA first: the package does not import without its driver."""
-    import torch
-
-    try:
-        torch.zeros(1, device="cuda")
-    except torch.OutOfMemoryError:
-        raise
-    except (RuntimeError, AssertionError) as error:
-        raise Unavailable("ENV.no_device", f"torch.zeros(1, device='cuda'): {error}", "an NVIDIA GPU") from error
+    require_cuda()
     provide = "pip install -c constraints.txt '.[torch_tensorrt]'"
     try:
         import torch_tensorrt  # noqa: F401
