@@ -122,13 +122,21 @@ def test_an_output_that_the_draw_changes_only_rarely_raises_no_alarm(monkeypatch
         ("drawn.py", "Noisy", bad.replaced(lambda x: x + torch.rand(1)), "RNG.distribution"),
         ("drawn.py", "Normal", bad.replaced(lambda x: torch.rand(x.shape[0])), "RNG.distribution"),
         ("drawn.py", "Coins", bad.replaced(lambda x: torch.rand(12) < 0.5), "RNG.distribution"),
-        ("drawn.py", "SomeOf", bad.replaced(lambda x: x[torch.rand(x.shape[0]) < 0.9]), "RNG.distribution"),
+        # of 2^8 answers mostly nine: which of the two is seen first depends on how many draws fitted
+        (
+            "drawn.py",
+            "SomeOf",
+            bad.replaced(lambda x: x[torch.rand(x.shape[0]) < 0.9]),
+            "RNG.distribution or RNG.repeats",
+        ),
         ("drawn.py", "Shuffle", bad.replaced(lambda x: (torch.randperm(12), x + 1)), "VALUE.mismatch"),
     ],
 )
 def test_what_is_wrong_lands_in_its_code(file: str, name: str, make: Make, code: str) -> None:
     request = judged(CASES / file, name, make, other_shapes=file == "varying.py")
-    assert codes(request)[0] == ("wrong", code), request.findings
+    verdict, found = codes(request)[0]
+    assert verdict == "wrong", request.findings
+    assert found in code.split(" or "), request.findings
 
 
 BAD_SAMPLERS: list[tuple[Make, str | None, str | None]] = [
