@@ -20,7 +20,7 @@ from exporters.exporter import Finding, Request, Stages, Unavailable
 from models.case import CaseModule, Variant, Workload
 from runners.backends import BACKENDS
 from runners.runner import Built, Loaded
-from runners.study import audit
+from runners.study import audit, compare
 from runners.study.environment import packages
 from runners.study.reasons import reason_of
 from runners.study.record import STAGES, Reason, Stage, StageOutcome, Verdict
@@ -159,7 +159,7 @@ class Attempt:
         call = self._runner.load(source, request)
         if self._exporters:
             request.facts["load_seconds"] = round(time.perf_counter() - began, 6)
-        arguments = _copies(request.inputs)
+        arguments = compare.clone(request.inputs)
         self.stages.enter("run")
         began = time.perf_counter()
         call(*arguments)
@@ -199,7 +199,7 @@ class Attempt:
                 arguments = self.case.inputs(self.variant, self.workload)
                 request.facts.update(audit.forecast(module, arguments, self.case.case.path).facts())
             if self.road.device == "cuda":
-                request.facts.update(audit.count(call, _copies(request.inputs)).facts())
+                request.facts.update(audit.count(call, compare.clone(request.inputs)).facts())
         except Exception as error:  # a module that cannot be watched is no worse for it
             request.facts["audit_error"] = f"{type(error).__name__}: {error}"
 
@@ -267,14 +267,6 @@ def _to(argument: Any, device: str) -> Any:
     from torch.utils._pytree import tree_map
 
     return tree_map(lambda leaf: leaf.to(device) if isinstance(leaf, torch.Tensor) else leaf, argument)
-
-
-def _copies(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    import torch
-    from torch.utils._pytree import tree_map
-
-    copied: tuple[Any, ...] = tree_map(lambda leaf: leaf.clone() if isinstance(leaf, torch.Tensor) else leaf, arguments)
-    return copied
 
 
 def _bytes(argument: Any) -> int:

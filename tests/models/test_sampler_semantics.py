@@ -99,22 +99,8 @@ def test_library_quotas(positives: int, negatives: int, k: int, share: float, li
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize(("positives", "negatives", "k", "library", "ours"), HALVES)
+@pytest.mark.parametrize(("positives", "negatives", "k", "library", "ours"), [*HALVES, *ODD])
 def test_our_quotas(
-    variant: type[torch.nn.Module],
-    positives: int,
-    negatives: int,
-    k: int,
-    library: tuple[int, int],
-    ours: tuple[int, int],
-) -> None:
-    found = sample(variant, labels_of(positives, negatives), k)
-    assert (len(found[0]), len(found[1])) == ours
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize(("positives", "negatives", "k", "library", "ours"), ODD)
-def test_our_quotas_at_odd_k(
     variant: type[torch.nn.Module],
     positives: int,
     negatives: int,
