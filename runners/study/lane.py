@@ -13,8 +13,9 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from multiprocessing import connection as pipes
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -53,19 +54,23 @@ class Lane:
     def __init__(self, job: Job, limits: Limits, cache: Path | None = None) -> None:
         """`cache` is an Inductor cache that the lane starts with a copy of."""
         self.limits = limits
-        self.directory = Path(tempfile.mkdtemp(prefix="gauntlet-lane-"))
-        if cache is not None and cache.exists():
-            shutil.copytree(cache, worker.inductor_cache(self.directory))
-        job = msgspec.structs.replace(job, directory=str(self.directory))
-        self.connection, remote = multiprocessing.Pipe()
-        self.process = _start(remote, job.road.interpreter if job.road else None)
-        remote.close()
         self.stage: str | None = None
         self.seconds: dict[str, float] = {}
         self.dead = False
         self._since = time.monotonic()
         self._polled = 0.0
-        self._say(msgspec.json.encode(job))
+        try:
+            with _interrupt_held_back():
+                self.directory = Path(tempfile.mkdtemp(prefix="gauntlet-lane-"))
+                if cache is not None and cache.exists():
+                    shutil.copytree(cache, worker.inductor_cache(self.directory))
+                self.connection, remote = multiprocessing.Pipe()
+                self.process = _start(remote, job.road.interpreter if job.road else None)
+                remote.close()
+        except KeyboardInterrupt:
+            self.close()
+            raise
+        self._say(msgspec.json.encode(msgspec.structs.replace(job, directory=str(self.directory))))
 
     def start(self, command: Command) -> None:
         """Send a command; its answer comes through `events`."""
@@ -201,6 +206,22 @@ class _Foreign:
     @property
     def exitcode(self) -> int | None:
         return self._process.poll()
+
+
+@contextlib.contextmanager
+def _interrupt_held_back() -> Iterator[None]:
+    """Let Ctrl-C wait: a worker whose start is cut in two prints a traceback and belongs to nobody."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    held: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, _: held.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    if held:
+        signal.raise_signal(signal.SIGINT)
 
 
 def _start(remote: Connection, interpreter: str | None) -> Any:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from models.case import Variant, Workload
+from runners.study import lane as lane_module
 from runners.study.attempt import Outcome, Road
 from runners.study.lane import Lane, LaneFailed, Limits, events
 from runners.study.worker import Command, Event, Job
@@ -122,5 +126,28 @@ def test_a_command_that_fails_is_told_and_the_worker_lives_on() -> None:
         with pytest.raises(LaneFailed, match="nothing was attempted"):
             lane.ask(Command(do="block"))
         assert lane.ask(Command(do="forget")) is None
+    finally:
+        lane.close()
+
+
+def test_ctrl_c_while_a_worker_is_made_waits_for_it_and_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    start = lane_module._start
+
+    def interrupted(*arguments: Any) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        made.append(start(*arguments))
+        return made[0]
+
+    monkeypatch.setattr(lane_module, "_start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Lane(job("tests.bad.crash"), Limits())
+    assert made[0].exitcode is not None
+
+
+def test_workers_are_made_out_of_reach_of_the_terminal() -> None:
+    lane = Lane(job("tests.bad.crash"), Limits())
+    try:
+        assert os.getsid(psutil.Process(lane.process.pid).ppid()) != os.getsid(0)
     finally:
         lane.close()
