@@ -184,8 +184,9 @@ def run(
     for cell in study.unreached:
         console.print(f"not reached: {cell}", highlight=False, markup=False)
     console.print(
-        f"{len(study.cells)} cells in {time.monotonic() - began:.0f} s, {study.overhead:.1%} of it with no lane at "
-        f"work; verification took {study.verification:.0%} of the lanes' time. Read {page}.",
+        f"{len(study.cells)} cells in {time.monotonic() - began:.0f} s, {study.ledger.overhead:.1%} of it neither in "
+        f"a compiler nor in a called variant; verification took {study.ledger.verification:.0%} of the lanes' time. "
+        f"Read {page}.",
         highlight=False,
         markup=False,
     )

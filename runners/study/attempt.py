@@ -20,7 +20,7 @@ from exporters.exporter import Finding, Request, Stages, Unavailable
 from models.case import CaseModule, Variant, Workload
 from runners.backends import BACKENDS
 from runners.runner import Built, Loaded
-from runners.study import audit, compare
+from runners.study import audit, compare, inputs
 from runners.study.environment import packages
 from runners.study.reasons import reason_of
 from runners.study.record import STAGES, Reason, Stage, StageOutcome, Verdict
@@ -80,9 +80,10 @@ class Attempt:
         on_stage: Callable[[str], None],
         directory: Path | None = None,
         verified: bool = True,
+        kept_inputs: Path | None = None,
     ) -> None:
         self.case, self.variant, self.road, self.workload = case, variant, road, workload
-        self.directory, self.verified = directory, verified
+        self.directory, self.verified, self.kept_inputs = directory, verified, kept_inputs
         self.stages = Stages(on_stage)
         self.call: Loaded | None = None
         self.request: Request | None = None
@@ -116,9 +117,8 @@ class Attempt:
     def pool(self) -> list[tuple[Any, ...]]:
         """Inputs for timing, on the device: several, so that no call sees its predecessor's; fewer when large."""
         assert self.request is not None
-        size = sum(_bytes(argument) for argument in self.request.inputs)
-        count = max(2, min(POOL_SIZE, POOL_BYTES // max(size, 1)))
-        return [self._inputs(seed) for seed in range(count)]
+        count = max(2, min(POOL_SIZE, POOL_BYTES // max(inputs.size(self.request.inputs), 1)))
+        return [self.request.inputs, *(self._inputs(seed) for seed in range(1, count))]
 
     def _travel(self) -> None:
         import torch
@@ -141,13 +141,16 @@ class Attempt:
         )
         if self.road.interpreter:
             request.facts["packages"] = packages(["torch", *self.road.distributions])
+        request.facts["input_bytes"] = inputs.size(request.inputs)
         floor_bytes = self.case.optional("floor_bytes")
         if floor_bytes is not None:
             request.facts["floor_bytes"] = floor_bytes(self.workload)
+        began = time.perf_counter()
         self._runner.probe(request)
-        if self._exporters:  # every export starts with a capture; its import is charged to no cell
+        if self._exporters:  # every export starts with a capture; its import is charged to no stage
             import torch._dynamo
             import torch.export
+        request.facts["import_seconds"] = round(time.perf_counter() - began, 6)
         self.stages.enter("run" if is_eager else "capture")
         source: Any = module
         for exporter in self._exporters:
@@ -204,7 +207,7 @@ class Attempt:
             request.facts["audit_error"] = f"{type(error).__name__}: {error}"
 
     def _inputs(self, seed: int) -> tuple[Any, ...]:
-        arguments = self.case.inputs(self.variant, self.workload, seed)
+        arguments = inputs.inputs(self.case, self.variant, self.workload, seed, self.kept_inputs)
         return tuple(_to(argument, self.road.device) for argument in arguments)
 
     def _end(self, verdict: Verdict, reason: Reason | None) -> Outcome:
@@ -267,10 +270,3 @@ def _to(argument: Any, device: str) -> Any:
     from torch.utils._pytree import tree_map
 
     return tree_map(lambda leaf: leaf.to(device) if isinstance(leaf, torch.Tensor) else leaf, argument)
-
-
-def _bytes(argument: Any) -> int:
-    import torch
-    from torch.utils._pytree import tree_leaves
-
-    return sum(leaf.nbytes for leaf in tree_leaves(argument) if isinstance(leaf, torch.Tensor))

@@ -15,8 +15,7 @@ import sysconfig
 import tempfile
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -31,6 +30,7 @@ from runners.study.clock import Block
 from runners.study.device import floor_ms
 from runners.study.interpreters import NotMade, interpreter
 from runners.study.lane import Lane, LaneFailed, Limits, events
+from runners.study.ledger import Ledger
 from runners.study.plan import Round
 from runners.study.record import FAITHFUL, Cell, CellKey, Environment, Reason, Record, StageOutcome
 from runners.study.replay import name_of, write_script
@@ -39,6 +39,13 @@ from runners.study.worker import Command, Event, Job, inductor_cache
 
 LaneKey = tuple[str, str]
 """(variant, backend): a lane of the round at hand."""
+
+
+INPUTS_HELD = 5
+"""How many times its inputs an attempt may hold, to compare what calls leave of them."""
+
+SIDE_BY_SIDE_BYTES = 4 << 30
+"""What the inputs of attempts side by side may take together."""
 
 
 class Listener(Protocol):
@@ -83,28 +90,17 @@ class Study:
         self._lanes: dict[LaneKey, Lane] = {}
         self._case: str | None = None
         self._cache: Path | None = None
+        self._kept_inputs: Path | None = None
         self._traced = 0
         self._interpreters: dict[str, str] = {}
         self._missing: dict[str, Outcome] = {}
         self._bandwidth: dict[str, float | None] = {}
-        self._began = time.monotonic()
-        self._busy = 0.0
-
-    @property
-    def overhead(self) -> float:
-        """The share of the wall time in which no worker was at work for us."""
-        return 1 - self._busy / max(time.monotonic() - self._began, 1e-9)
-
-    @property
-    def verification(self) -> float:
-        """The share of verification in the time of all lanes."""
-        spent = [(name, o.seconds or 0.0) for c in self.cells.values() for name, o in c.stages.items()]
-        return sum(s for name, s in spent if name == "verify") / max(sum(s for _, s in spent), 1e-9)
+        self.ledger = Ledger()
 
     def run(self, rounds: Sequence[Round]) -> None:
         """Run the plan to its end, or to the deadline; what was not reached is in `unreached`."""
-        with tempfile.TemporaryDirectory(prefix="gauntlet-cache-") as cache:
-            self._cache = Path(cache) / "inductor"
+        with tempfile.TemporaryDirectory(prefix="gauntlet-study-") as shared:
+            self._cache, self._kept_inputs = Path(shared) / "inductor", Path(shared) / "inputs"
             try:
                 self._prepare(rounds)
                 for round_ in rounds:
@@ -119,17 +115,18 @@ class Study:
         every lane starts with.
         """
         names = {name for round_ in rounds if self.todo(round_) for name in round_.backends}
-        with self._working(True):
-            for name in sorted(names):
-                if name in BACKENDS and BACKENDS[name].requirements:
-                    try:
-                        self._interpreters[name] = str(interpreter(name, BACKENDS[name].requirements))
-                    except NotMade as error:
-                        self._missing[name] = Outcome(verdict="unavailable", reason=Reason("ENV.not_made", str(error)))
-            for runner in sorted({road(name, {}, self.settings.has_gpu).runner for name in names}):
-                if hasattr(importlib.import_module(runner), "prepare"):
-                    with contextlib.suppress(LaneFailed):  # its cells will say what is wrong with it
-                        self._ask_alone(Command(do="prepare", path=runner))
+        began = time.monotonic()
+        for name in sorted(names):
+            if name in BACKENDS and BACKENDS[name].requirements:
+                try:
+                    self._interpreters[name] = str(interpreter(name, BACKENDS[name].requirements))
+                except NotMade as error:
+                    self._missing[name] = Outcome(verdict="unavailable", reason=Reason("ENV.not_made", str(error)))
+        for runner in sorted({road(name, {}, self.settings.has_gpu).runner for name in names}):
+            if hasattr(importlib.import_module(runner), "prepare"):
+                with contextlib.suppress(LaneFailed):  # its cells will say what is wrong with it
+                    self._ask_alone(Command(do="prepare", path=runner))
+        self.ledger.theirs(time.monotonic() - began)
 
     def _ask_alone(self, command: Command) -> Any:
         """What a worker of its own answers; what it left in its Inductor cache is kept."""
@@ -167,6 +164,8 @@ class Study:
         for lane in self._lanes.values():
             with contextlib.suppress(LaneFailed):  # a lane that died is replaced when it is needed
                 lane.ask(Command(do="forget"))
+        if self._kept_inputs is not None:
+            shutil.rmtree(self._kept_inputs, ignore_errors=True)
 
     def _make_room(self, round_: Round) -> None:
         """End lanes of other cases, and of other variants when there are many: each holds memory."""
@@ -182,41 +181,49 @@ class Study:
         assert variant is not None
         lane = self._lane(round_, variant, "eager")
         lane.start(Command(do="attempt", workload=round_.workload, verified=False))
-        with self._working(True):
-            while True:
-                for _, word in events([lane]):
-                    if isinstance(word, Event) and word.stage is not None:
-                        continue
-                    outcome = word if isinstance(word, Outcome) else word.outcome
-                    if outcome is None or outcome.verdict not in FAITHFUL:
-                        self._lanes.pop((variant.name, "eager")).close()
-                    return
+        while True:
+            for _, word in events([lane]):
+                if isinstance(word, Event) and word.stage is not None:
+                    continue
+                outcome = word if isinstance(word, Outcome) else word.outcome
+                if outcome is None or outcome.verdict not in FAITHFUL:
+                    self._lanes.pop((variant.name, "eager")).close()
+                return
 
     def _attempt(self, round_: Round, names: Sequence[str]) -> None:
-        """Take these backends through their stages, as many at a time as the settings say."""
-        waiting, at_work = deque(names), dict[Lane, str]()
+        """Take these backends through their stages, as many at a time as the settings and the inputs allow."""
+        waiting, at_work, began = deque(names), dict[Lane, str](), dict[str, float]()
+        eager = self.cells.get(self._key(round_, "eager"))
+        input_bytes = eager.facts.get("input_bytes", 0) if eager else 0
+        parallel = max(1, min(self.settings.parallel, SIDE_BY_SIDE_BYTES // max(INPUTS_HELD * input_bytes, 1)))
         while waiting or at_work:
-            while waiting and len(at_work) < self.settings.parallel:
+            while waiting and len(at_work) < parallel:
                 name = waiting.popleft()
                 if self._late():
                     self._miss(round_, [name])
                 elif name in self._missing:
                     self._conclude(round_, name, self._missing[name])
                 else:
+                    began[name] = time.monotonic()
                     lane = self._lane(round_, round_.variant, name)
                     lane.limits = self._limits()
                     lane.start(Command(do="attempt", workload=round_.workload))
                     at_work[lane] = name
-            with self._working(bool(at_work)):
+            with self.ledger.side_by_side() if at_work else contextlib.nullcontext():
                 heard = events(at_work)
             for lane, word in heard:
-                self._hear(round_, lane, word, at_work)
+                name = at_work[lane]
+                outcome = self._hear(round_, lane, name, word)
+                if outcome is not None:
+                    del at_work[lane]
+                    self.ledger.attempt(outcome, time.monotonic() - began[name])
+                    self._conclude(round_, name, outcome)
 
-    def _hear(self, round_: Round, lane: Lane, word: Event | Outcome, at_work: dict[Lane, str]) -> None:
-        name = at_work[lane]
+    def _hear(self, round_: Round, lane: Lane, name: str, word: Event | Outcome) -> Outcome | None:
+        """What an attempt came to, None while it goes on."""
         if isinstance(word, Event) and word.stage is not None:
             self.listener.stage(self._cell(round_, name, None), word.stage)
-            return
+            return None
         if isinstance(word, Outcome):
             outcome = word
             self._lanes.pop((round_.variant.name, name)).close()
@@ -224,11 +231,10 @@ class Study:
             outcome = word.outcome
         else:
             outcome = Outcome(verdict="rejected", stage="run", reason=Reason("UNCLASSIFIED", word.error or ""))
-        del at_work[lane]
         outcome = _scrubbed(outcome, lane.directory)
         if outcome.verdict == "unavailable":
             self._missing[name] = outcome
-        self._conclude(round_, name, outcome)
+        return outcome
 
     def _miss(self, round_: Round, names: Sequence[str]) -> None:
         """Note what the deadline left out, in the record too."""
@@ -260,13 +266,14 @@ class Study:
         denominator = (round_.denominator.name, "eager") if round_.denominator else None
         keys = [key for key in (*timed, denominator) if key in self._lanes]
         self.listener.measuring(round_, len(keys))
-        with self._working(True):
-            outcomes = measure(
-                {key: LaneRuler(self._lanes[key]) for key in keys if key},
-                denominator,
-                replace(self.settings.budget, deadline=self.settings.deadline),
-                lambda key, count: self.listener.sampled(timed[key], count) if key in timed else None,
-            )
+        rulers = {key: LaneRuler(self._lanes[key]) for key in keys if key}
+        outcomes = measure(
+            rulers,
+            denominator,
+            replace(self.settings.budget, deadline=self.settings.deadline),
+            lambda key, count: self.listener.sampled(timed[key], count) if key in timed else None,
+        )
+        self.ledger.theirs(sum(ruler.seconds for ruler in rulers.values()))
         for key, cell in timed.items():
             outcome = outcomes.get(key)
             if outcome is not None and outcome.timing is not None:
@@ -335,7 +342,13 @@ class Study:
         if key not in self._lanes:
             way = road(name, self.settings.options, self.settings.has_gpu)
             way.interpreter = self._interpreters.get(name)
-            job = Job(case_path=str(Path(round_.case.path).resolve()), directory="", variant=variant, road=way)
+            job = Job(
+                case_path=str(Path(round_.case.path).resolve()),
+                directory="",
+                kept_inputs=str(self._kept_inputs),
+                variant=variant,
+                road=way,
+            )
             self._lanes[key] = Lane(job, self.settings.limits, self._cache)
         return self._lanes[key]
 
@@ -379,28 +392,25 @@ class Study:
             lane.close()
         self._lanes.clear()
 
-    @contextmanager
-    def _working(self, anyone: bool) -> Iterator[None]:
-        began = time.monotonic()
-        yield
-        if anyone:
-            self._busy += time.monotonic() - began
-
 
 class LaneRuler:
-    """A lane as the measuring rounds see it."""
+    """A lane as the measuring rounds see it. `seconds` adds up what passed inside the callable or asleep."""
 
     def __init__(self, lane: Lane) -> None:
         self._lane = lane
         self.method = ""
+        self.seconds = 0.0
 
     def estimate(self) -> float:
         answer = self._lane.ask(Command(do="estimate"))
         self.method = answer["method"]
+        self.seconds += answer["seconds"]
         return float(answer["ms"])
 
     def block(self, calls: int) -> Block:
-        return msgspec.convert(self._lane.ask(Command(do="block", calls=calls)), Block)
+        answer = self._lane.ask(Command(do="block", calls=calls))
+        self.seconds += answer["seconds"]
+        return msgspec.convert(answer["block"], Block)
 
 
 def finished(cell: Cell | None) -> bool:

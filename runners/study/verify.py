@@ -19,6 +19,7 @@ from models.case import CaseModule, Fault, Input, Variant, Workload
 from runners.study import compare, draws, hands, reference, shapes
 from runners.study.compare import Tally
 from runners.study.expected import expectation_fault
+from runners.study.ledger import Stopwatch
 from runners.study.reference import Reference
 
 if TYPE_CHECKING:
@@ -102,7 +103,9 @@ class _Verification:
 
     def __post_init__(self) -> None:
         subject = self.subject
-        self.eager: Callable[..., Any] = subject.call if subject.is_eager else reference.copied(subject.module)
+        self.watch = Stopwatch()
+        subject.call = self.watch.over(subject.call)
+        self.eager = subject.call if subject.is_eager else self.watch.over(reference.copied(subject.module))
         self.example = Input("the example", self.request.inputs)
         self.dynamic = shapes.dynamic(self.case, self.variant)
         noise_given = (
@@ -112,7 +115,7 @@ class _Verification:
         )
         self.moved = frozenset() if self.subject.is_eager else compare.moved(self.eager, self.example.arguments)
         costs = float(self.request.facts.get("load_seconds", 0.0))
-        self.reload = subject.reload if costs <= RELOAD_SECONDS else None
+        self.reload = self.watch.over(subject.reload) if subject.reload and costs <= RELOAD_SECONDS else None
         self.declared_random = bool(self.case.header.get("random")) and not noise_given
 
     def judge(self) -> None:
@@ -141,7 +144,7 @@ class _Verification:
 
     def _judge_others(self, others: list[Input]) -> None:
         """Inputs of other shapes, on a second load of the artifact where there is one."""
-        call = self.reload() if self.reload else self.subject.call
+        call = self.watch.over(self.reload()) if self.reload else self.subject.call
         for given in others:
             self._judge_call(given, call)
         own_statistics = self.declared_random and self.case.optional("statistics")
@@ -158,6 +161,7 @@ class _Verification:
             "random_outputs": sorted(self.drawn.get(self.example.name, ())),
             **self.tally.facts(drawn),
             **self.notes,
+            "called_seconds": round(self.watch.seconds, 6),
         }
 
     def _inputs(self) -> Iterator[Input]:

@@ -10,6 +10,7 @@ import importlib
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -26,10 +27,12 @@ from runners.study.record import FAITHFUL
 
 
 class Job(msgspec.Struct, kw_only=True):
-    """What a worker is for: a case file alone (to describe it), or a variant of it and a road."""
+    """What a worker is for: a case file alone (to describe it), or a variant of it and a road. `directory` is its
+    own, `kept_inputs` the folder of large inputs that all workers share."""
 
     case_path: str
     directory: str
+    kept_inputs: str | None = None
     variant: Variant | None = None
     road: Road | None = None
 
@@ -54,7 +57,7 @@ class Command(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 class Event(msgspec.Struct, kw_only=True, omit_defaults=True):
     """One word of the worker: a stage entered, or the answer to a command. `error` is set when a command
-    failed; `value` is the description, the estimate or the block."""
+    failed; `value` is what the command asked for, of `estimate` and `block` with the seconds that it took."""
 
     stage: str | None = None
     outcome: Outcome | None = None
@@ -161,6 +164,7 @@ class Worker:
             lambda stage: self.tell(Event(stage=stage)),
             Path(self.job.directory),
             verified,
+            Path(self.job.kept_inputs) if self.job.kept_inputs else None,
         )
         outcome = attempt.outcome()
         if attempt.call is not None and (outcome.verdict in FAITHFUL or self.job.road.name == "eager"):
@@ -172,13 +176,15 @@ class Worker:
         return outcome
 
     def estimate(self) -> dict[str, Any]:
-        clock = self._clock()
-        return {"ms": clock.estimate(self._loaded(), self._pool), "method": clock.method}
+        clock, began = self._clock(), time.perf_counter()
+        ms = clock.estimate(self._loaded(), self._pool)
+        return {"ms": ms, "method": clock.method, "seconds": time.perf_counter() - began}
 
-    def block(self, calls: int) -> Any:
+    def block(self, calls: int) -> dict[str, Any]:
+        began = time.perf_counter()
         block = self._clock().block(self._loaded(), self._pool, calls, self._calls)
         self._calls += calls
-        return block
+        return {"block": block, "seconds": time.perf_counter() - began}
 
     def trace(self, path: Path) -> str:
         audit.trace(self._loaded(), self._pool, path)
