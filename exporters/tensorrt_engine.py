@@ -68,6 +68,7 @@ def export(source: OnnxModel, request: Request) -> TensorrtEngine:
         raise TensorrtError(f"{_about(trt)} does not parse the ONNX file\n{_parser_errors(errors, source, log)}")
     request.facts["layers"] = network.num_layers
     _compare_dtypes(network, source, request)
+    _compare_draws(trt, network, request)
 
     config = builder.create_builder_config()
     if known := compute_capabilities(trt):
@@ -195,6 +196,21 @@ def _compare_dtypes(network: Any, source: OnnxModel, request: Request) -> None:
         request.facts["narrowed_tensors"] = dict(narrowed)
         counts = ", ".join(f"{count} tensors from {change}" for change, count in narrowed.items())
         request.findings.append(Finding("partial", "DTYPE.narrowed", f"narrowed without a word: {counts}"))
+
+
+def _compare_draws(trt: Any, network: Any, request: Request) -> None:
+    """TensorRT's parser makes each random node a layer that fills a tensor; one that has none is a constant."""
+    asked = request.facts.get("random_nodes", 0)
+    layers = [layer for layer in map(network.get_layer, range(network.num_layers)) if layer.type == trt.LayerType.FILL]
+    for layer in layers:
+        layer.__class__ = trt.IFillLayer  # as the bindings cast a layer to its kind
+    random = (trt.FillOperation.RANDOM_UNIFORM, trt.FillOperation.RANDOM_NORMAL)
+    held = sum(layer.operation in random for layer in layers)
+    if asked:
+        request.facts["random_layers"] = held
+    if held < asked:
+        text = f"{asked - held} of {asked} random nodes are no random layer of the network: they draw once and for all"
+        request.findings.append(Finding("wrong", "RNG.frozen", text))
 
 
 def _add_profile(builder: Any, config: Any, network: Any, source: OnnxModel, request: Request) -> None:

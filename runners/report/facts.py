@@ -43,6 +43,8 @@ def _flattened(facts: dict[str, Any]) -> dict[str, Any]:
     noted = {f"verified {name}": value for name, value in nested.items() if name not in SHOWN_ELSEWHERE | LEFT_OUT}
     if isinstance(nested.get("inputs"), list):
         noted["verified inputs"] = len(nested["inputs"])
+    if silent := nested.get("uninformative_outputs"):
+        noted["verified with nothing but zeros or NaN"] = [f"output {number}" for number in silent]
     return {name: value for name, value in facts.items() if name != "verification"} | noted
 
 

@@ -11,6 +11,7 @@ import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +103,7 @@ class Attempt:
         except Unavailable as missing:
             return self._end("unavailable", Reason(missing.code, str(missing)))
         except Built as built:
-            return self._end("built", Reason("BUILT.no_run", str(built)))
+            return self._built(built)
         except Exception as error:
             reason = reason_of(error, self.case.case.path)
             if self.road.name == "eager" and reason.code not in EAGERS_OWN:
@@ -113,6 +114,15 @@ class Attempt:
         if finding is None:
             return self._end("accepted", None)
         return self._end(finding.verdict, Reason(finding.code, finding.text))
+
+    def _built(self, built: Built) -> Outcome:
+        """What was seen in the graph or the engine counts without a run: a fault there is one on every device."""
+        assert self.request is not None
+        finding = _worst(self.request.findings)
+        if finding and finding.verdict == "wrong":
+            return self._end("wrong", Reason(finding.code, f"{finding.text}; not run: {built}"))
+        seen = [f"{finding.code}: {finding.text}" for finding in self.request.findings]
+        return self._end("built", Reason("BUILT.no_run", "\n".join([str(built), *seen])))
 
     def pool(self) -> list[tuple[Any, ...]]:
         """Inputs for timing, on the device: several, so that no call sees its predecessor's; fewer when large."""
@@ -152,10 +162,7 @@ class Attempt:
             import torch.export
         request.facts["import_seconds"] = round(time.perf_counter() - began, 6)
         self.stages.enter("run" if is_eager else "capture")
-        source: Any = module
-        for exporter in self._exporters:
-            self.stages.enter(exporter.STAGE)
-            source = exporter.export(source, request)
+        source = self._export(module, request)
         if not is_eager:
             self.stages.enter("build")
         began = time.perf_counter()
@@ -176,7 +183,8 @@ class Attempt:
         subject = Subject(
             call=call,
             module=module,
-            reload=(lambda: self._runner.load(source, request)) if self._exporters else None,
+            reload=(lambda: self._runner.load(source, _aside(request))) if self._exporters else None,
+            rebuild=(lambda: self._rebuild(module, _aside(request))) if self._exporters else None,
             is_eager=is_eager,
             other_shapes=self._takes_other_shapes(request),
         )
@@ -186,6 +194,17 @@ class Attempt:
         call.inspect()
         request.facts["peak_memory_bytes"] = _peak_memory()
         self._audit(call, request)
+
+    def _export(self, module: Any, request: Request) -> Any:
+        """The artifact of the last exporter, the module itself where there is none."""
+        for exporter in self._exporters:
+            request.stages.enter(exporter.STAGE)
+            module = exporter.export(module, request)
+        return module
+
+    def _rebuild(self, module: Any, request: Request) -> Loaded:
+        loaded: Loaded = self._runner.load(self._export(module, request), request)
+        return loaded
 
     def _takes_other_shapes(self, request: Request) -> bool:
         """Roads that capture anew, and exports of dynamic dimensions. Of a sized case, which has its other sizes
@@ -244,6 +263,12 @@ def stage_outcomes(seconds: dict[str, float], failed: str | None) -> dict[Stage,
         else StageOutcome("not_reached")
         for stage in STAGES
     }
+
+
+def _aside(request: Request) -> Request:
+    """The same request once more, with a folder, facts and findings of its own: the cell has them already."""
+    directory = Path(tempfile.mkdtemp(prefix="anew-", dir=request.directory))
+    return replace(request, directory=directory, facts={}, findings=[], stages=Stages())
 
 
 def _worst(findings: list[Finding]) -> Finding | None:

@@ -50,6 +50,11 @@ class Tally:
     largest_error: float = 0.0
     informative: dict[int, bool] = field(default_factory=dict)
 
+    @property
+    def is_informative(self) -> bool:
+        """Whether any output of eager could have shown a difference from an engine that gives nothing."""
+        return any(self.informative.values())
+
     def facts(self, drawn: frozenset[int] = frozenset()) -> dict[str, Any]:
         """The leaves in `drawn` are judged by their draws, not here."""
         facts: dict[str, Any] = {"elements": self.elements, "largest_error": round(self.largest_error, 4)}
@@ -299,7 +304,7 @@ def _informative(want: Any) -> bool:
     import torch
 
     if not isinstance(want, torch.Tensor):
-        return True
+        return bool(want) and not _is_nan(want)
     plain = _plain(want)
     seen = plain != 0
     return bool((seen & ~plain.isnan()).any()) if plain.is_floating_point() else bool(seen.any())

@@ -39,6 +39,7 @@ CODES: dict[str, str] = {
     "SHAPE.specialised": "a dimension that was asked dynamic became a constant",
     "SHAPE.refused": "a shape other than the example's was refused",
     "DTYPE.narrowed": "the engine replaced a dtype by a narrower one",
+    "VALUE.uninformative": "eager gives nothing but zeros or NaN on every input tried: a lost answer would not show",
     # wrong answers
     "VALUE.mismatch": "values differ from eager's",
     "VALUE.not_in_input": "a sampled row is no row of the input",

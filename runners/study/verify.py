@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from exporters.exporter import Finding, Request
 from models.case import CaseModule, Fault, Input, Variant, Workload
-from runners.study import compare, draws, hands, reference, shapes
+from runners.study import anew, compare, draws, hands, reference, shapes
+from runners.study.anew import Anew, Load
 from runners.study.compare import Tally
 from runners.study.expected import expectation_fault
 from runners.study.ledger import Stopwatch
@@ -34,9 +35,6 @@ STATISTICS_SECONDS = 0.1
 FURTHER_SECONDS = 3.0
 """After this long no further input is begun; that some were left out is recorded."""
 
-RELOAD_SECONDS = 0.5
-"""An artifact that took longer to load is not loaded a second time."""
-
 HELD = 2
 """Inputs of a sized case whose arguments are kept for more than one look."""
 
@@ -50,15 +48,16 @@ class Subject:
 
     `call` takes the inputs of `module` and returns its outputs, nested as the module's or flat. `module` is
     the very module that was compiled; it runs here as eager, on the request's device. `reload` loads the same
-    artifact a second time, None where there is none. `other_shapes`: the road takes other shapes than the
-    example's.
+    artifact a second time, `rebuild` takes the module down the road a second time; None where there is no
+    artifact. `other_shapes`: the road takes other shapes than the example's.
     """
 
     call: Callable[..., Any]
     module: nn.Module
     is_eager: bool = False
     other_shapes: bool = False
-    reload: Callable[[], Callable[..., Any]] | None = None
+    reload: Load | None = None
+    rebuild: Load | None = None
 
 
 class Broke(Exception):
@@ -114,8 +113,14 @@ class _Verification:
             else (len(self.example.arguments) > len(self.case.module.example_inputs()))
         )
         self.moved = frozenset() if self.subject.is_eager else compare.moved(self.eager, self.example.arguments)
-        costs = float(self.request.facts.get("load_seconds", 0.0))
-        self.reload = self.watch.over(subject.reload) if subject.reload and costs <= RELOAD_SECONDS else None
+        spent = self.request.stages.seconds
+        self.anew = Anew(
+            self.example.arguments,
+            subject.reload and self.watch.over(subject.reload),
+            subject.rebuild and self.watch.over(subject.rebuild),
+            load_seconds=float(self.request.facts.get("load_seconds", 0.0)),
+            build_seconds=sum(spent.get(stage, 0.0) for stage in ("capture", "convert", "build")),
+        )
         self.declared_random = bool(self.case.header.get("random")) and not noise_given
 
     def judge(self) -> None:
@@ -140,11 +145,12 @@ class _Verification:
         if others and not self._is_wrong():
             self._judge_others(others)
         if not self._is_wrong():
-            self._note_fresh_load()
+            self.notes |= self.anew.facts(self.drawn[self.example.name])
+            self._judge_information()
 
     def _judge_others(self, others: list[Input]) -> None:
         """Inputs of other shapes, on a second load of the artifact where there is one."""
-        call = self.watch.over(self.reload()) if self.reload else self.subject.call
+        call = self.watch.over(self.anew.reload()) if self.anew.reload else self.subject.call
         for given in others:
             self._judge_call(given, call)
         own_statistics = self.declared_random and self.case.optional("statistics")
@@ -269,6 +275,15 @@ class _Verification:
             text = f"no other size than the example's is taken; at {name}: {words}"
             self._add(Finding("partial", "SHAPE.specialised", text))
 
+    def _judge_information(self) -> None:
+        """A comparison with nothing but zeros, NaN or no elements cannot fail, so it is no evidence."""
+        drawn = frozenset[int]().union(*self.drawn.values())
+        written = self.notes.get("writes_into_its_inputs")
+        if self.subject.is_eager or drawn or written or self.tally.is_informative:
+            return
+        text = f"eager gave nothing but zeros, NaN or no elements at {', '.join(self.judged)}"
+        self._add(Finding("partial", "VALUE.uninformative", text))
+
     def _judge_inputs(self, given: Input, handed: Any, left_by_eager: Any) -> None:
         """A call may leave its inputs as they were, or as eager leaves them, if the case says that it writes."""
         changed = not compare.identical(handed, given.arguments)
@@ -332,39 +347,13 @@ class _Verification:
         for fault in faults:
             self._wrong(fault, given)
 
-    def _note_fresh_load(self) -> None:
-        """Whether two fresh loads of the same artifact begin with the same draw: recorded, no fault."""
-        drawn = self.drawn[self.example.name]
-        if not drawn or self.reload is None:
-            return
-        first, second = (self._on_example(self.reload()) for _ in range(2))
-        self.notes["fresh_load_repeats_the_draw"] = all(
-            compare.identical(first[number], second[number]) for number in drawn
-        )
-
     def _wrong(self, fault: Fault, given: Input | None = None) -> None:
         text = f"at {given.name}: {fault.text}" if given else fault.text
-        if fault.code == "RNG.frozen" and self.reload and not self._is_wrong():
-            text += self._frozen_after(self.reload)
+        if fault.code == "RNG.frozen" and not self.subject.is_eager and not self._is_wrong():
+            found = self.anew.facts_of_frozen(self.subject.call, self.drawn[self.example.name])
+            self.notes |= found
+            text += anew.words(found)
         self._add(Finding("wrong", fault.code, text))
-
-    def _frozen_after(self, reload: Callable[[], Callable[..., Any]]) -> str:
-        """Whether what is frozen in this load of the artifact is the same in another."""
-        first, second = (self._on_example(self.subject.call) for _ in range(2))
-        drawn = self.drawn[self.example.name]
-        frozen = [number for number in drawn if compare.identical(first[number], second[number])]
-        if not frozen:  # only some elements are
-            return ""
-        try:
-            anew = self._on_example(reload())
-        except Exception:  # the finding stands without it
-            return ""
-        if all(compare.identical(first[number], anew[number]) for number in frozen):
-            return "; loaded anew, it draws the same: the draw is baked into the artifact"
-        return "; loaded anew, it draws something else"
-
-    def _on_example(self, call: Callable[..., Any]) -> list[Any]:
-        return compare.leaves(compare.clone(call(*compare.clone(self.example.arguments))))
 
     def _take_back(self, code: str) -> None:
         """Make a note of the findings of this code that calls have refuted."""

@@ -72,6 +72,11 @@ frozen_draw = _seeded(lambda call: 7)
 cycling_draw = _seeded(lambda call: call % 3)
 
 
+def seeded_at_load(module: nn.Module) -> Call:
+    """Begins with the same draw after every load, as engines with a seed of their own do: no fault."""
+    return _seeded(lambda call: call)(module)
+
+
 def repeated_item(module: nn.Module) -> Call:
     """A sampler that now and then takes an item of the same class twice."""
 
