@@ -21,8 +21,9 @@ from exporters.exporter import Finding, Request, Stages, Unavailable
 from models.case import CaseModule, Variant, Workload
 from runners.backends import BACKENDS
 from runners.runner import Built, Loaded
-from runners.study import audit, compare, inputs
+from runners.study import audit, compare
 from runners.study.environment import packages
+from runners.study.inputs import inputs_of, size_of, to_device
 from runners.study.reasons import reason_of
 from runners.study.record import STAGES, Reason, Stage, StageOutcome, Verdict
 
@@ -127,7 +128,7 @@ class Attempt:
     def pool(self) -> list[tuple[Any, ...]]:
         """Inputs for timing, on the device: several, so that no call sees its predecessor's; fewer when large."""
         assert self.request is not None
-        count = max(2, min(POOL_SIZE, POOL_BYTES // max(inputs.size(self.request.inputs), 1)))
+        count = max(2, min(POOL_SIZE, POOL_BYTES // max(size_of(self.request.inputs), 1)))
         return [self.request.inputs, *(self._inputs(seed) for seed in range(1, count))]
 
     def _travel(self) -> None:
@@ -151,7 +152,7 @@ class Attempt:
         )
         if self.road.interpreter:
             request.facts["packages"] = packages(["torch", *self.road.distributions])
-        request.facts["input_bytes"] = inputs.size(request.inputs)
+        request.facts["input_bytes"] = size_of(request.inputs)
         floor_bytes = self.case.optional("floor_bytes")
         if floor_bytes is not None:
             request.facts["floor_bytes"] = floor_bytes(self.workload)
@@ -226,8 +227,8 @@ class Attempt:
             request.facts["audit_error"] = f"{type(error).__name__}: {error}"
 
     def _inputs(self, seed: int) -> tuple[Any, ...]:
-        arguments = inputs.inputs(self.case, self.variant, self.workload, seed, self.kept_inputs)
-        return tuple(_to(argument, self.road.device) for argument in arguments)
+        arguments = inputs_of(self.case, self.variant, self.workload, seed, self.kept_inputs)
+        return to_device(arguments, self.road.device)
 
     def _end(self, verdict: Verdict, reason: Reason | None) -> Outcome:
         self.stages.stop()
@@ -288,10 +289,3 @@ def _peak_memory() -> int | None:
         match = re.search(r"^VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
         return int(match.group(1)) << 10 if match else None
     return None
-
-
-def _to(argument: Any, device: str) -> Any:
-    import torch
-    from torch.utils._pytree import tree_map
-
-    return tree_map(lambda leaf: leaf.to(device) if isinstance(leaf, torch.Tensor) else leaf, argument)

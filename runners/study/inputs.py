@@ -18,7 +18,9 @@ LARGE = 64 << 20
 """Bytes from which inputs are kept: making them anew, and holding them once a lane, costs more than a file."""
 
 
-def inputs(case: CaseModule, variant: Variant, workload: Workload, seed: int, folder: Path | None) -> tuple[Any, ...]:
+def inputs_of(
+    case: CaseModule, variant: Variant, workload: Workload, seed: int, folder: Path | None
+) -> tuple[Any, ...]:
     """The case's inputs on the CPU, mapped from `folder` if the case is sized and they are large."""
     import torch
 
@@ -29,7 +31,7 @@ def inputs(case: CaseModule, variant: Variant, workload: Workload, seed: int, fo
     path = folder / f"{hashlib.sha256(key).hexdigest()[:16]}.pt"
     if not path.exists():
         arguments = case.inputs(variant, workload, seed)
-        if size(arguments) < LARGE:
+        if size_of(arguments) < LARGE:
             return arguments
         try:
             _keep(arguments, path)
@@ -39,12 +41,23 @@ def inputs(case: CaseModule, variant: Variant, workload: Workload, seed: int, fo
     return kept
 
 
-def size(arguments: Any) -> int:
+def size_of(arguments: Any) -> int:
     """Bytes of the tensors in nested arguments."""
     import torch
     from torch.utils._pytree import tree_leaves
 
     return sum(leaf.nbytes for leaf in tree_leaves(arguments) if isinstance(leaf, torch.Tensor))
+
+
+def to_device(arguments: tuple[Any, ...], device: str) -> tuple[Any, ...]:
+    """The arguments on a torch device; a tensor that is there already is not copied."""
+    import torch
+    from torch.utils._pytree import tree_map
+
+    moved: tuple[Any, ...] = tree_map(
+        lambda leaf: leaf.to(device) if isinstance(leaf, torch.Tensor) else leaf, arguments
+    )
+    return moved
 
 
 def _keep(arguments: tuple[Any, ...], path: Path) -> None:

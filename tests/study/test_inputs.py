@@ -24,7 +24,7 @@ def made(
 ) -> tuple[torch.Tensor, ...]:
     assert case.case.sizes is not None
     workload = case.case.sizes.workload(1000, None, noise)
-    return kept.inputs(case, case.case.variant(variant), workload, 3, folder)
+    return kept.inputs_of(case, case.case.variant(variant), workload, 3, folder)
 
 
 def test_large_inputs_are_kept_once_and_a_write_stays_with_its_writer(
