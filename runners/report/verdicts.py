@@ -25,7 +25,8 @@ SYMBOLS: dict[Verdict, str] = {
 
 MEANINGS: dict[Verdict, str] = {
     "accepted": "every stage passed: right answer, whole graph on the engine asked for",
-    "partial": "right answer, with a reservation that its code names: cut graph, fixed dimension, output to copy",
+    "partial": "right answer, with a reservation that its code names: cut graph, fixed dimension, output to copy, "
+    "nothing but zeros to compare",
     "built": "compiled for a device that this machine lacks; not run",
     "wrong": "it ran, and the answer breaks the contract",
     "rejected": "a stage refused, with an error",

@@ -99,22 +99,25 @@ class Attempt:
             self._travel()
         except Broke as broke:
             self.stages.enter("run")
-            reason = reason_of(broke.error, self.case.case.path)
+            reason = self._reason(broke.error)
             return self._end("rejected", msgspec.structs.replace(reason, text=f"at {broke.input_name}: {reason.text}"))
         except Unavailable as missing:
             return self._end("unavailable", Reason(missing.code, str(missing)))
         except Built as built:
             return self._built(built)
         except Exception as error:
-            reason = reason_of(error, self.case.case.path)
-            if self.road.name == "eager" and reason.code not in EAGERS_OWN:
-                reason = msgspec.structs.replace(reason, code="EAGER.failed")
-            return self._end("rejected", reason)
+            return self._end("rejected", self._reason(error))
         assert self.request is not None
         finding = _worst(self.request.findings)
         if finding is None:
             return self._end("accepted", None)
         return self._end(finding.verdict, Reason(finding.code, finding.text))
+
+    def _reason(self, error: Exception) -> Reason:
+        reason = reason_of(error, self.case.case.path)
+        if self.road.name == "eager" and reason.code not in EAGERS_OWN:
+            return msgspec.structs.replace(reason, code="EAGER.failed")
+        return reason
 
     def _built(self, built: Built) -> Outcome:
         """What was seen in the graph or the engine counts without a run: a fault there is one on every device."""

@@ -137,9 +137,14 @@ _RULES: tuple[tuple[str, str], ...] = (
         r"UNSUPPORTED_GRAPH|not implemented for the operator|No conversion rule|[Nn]o importer|[Pp]lugin creator|"
         r"failed to legalize operation|No Op registered for|Missing out variants|OperatorMissing|error 0x14|"
         r"NOT_IMPLEMENTED|Could not find any implementation|No (translation|lowering) (found|rule)|MissingOperator|"
-        r"is not supported|not implemented",
+        r"is not supported|not implemented|kernel '[\w:.]+' not found|is not in Core ATen opset|"
+        r"Unimplemented call_function|at least \d+ dimensions are required",
     ),
-    ("GRAPH.invalid", r"INVALID_GRAPH|INVALID_PROTOBUF|INVALID_NODE|MODEL_DESERIALIZE_FAILED|SpecViolationError"),
+    (
+        "GRAPH.invalid",
+        r"INVALID_GRAPH|INVALID_PROTOBUF|INVALID_NODE|MODEL_DESERIALIZE_FAILED|SpecViolationError|"
+        r"MLIRError: Verification failed",
+    ),
     (
         "INPUT.misfit",
         r"takes (from )?\d+ (to \d+ )?positional arguments? but|missing \d+ required positional|"
@@ -148,16 +153,17 @@ _RULES: tuple[tuple[str, str], ...] = (
     (
         "RUN.failed",
         r"RUNTIME_EXCEPTION|EP_FAIL|Non-zero status code returned while running|"
-        r"Execution (of method \w+ )?failed with|error 0x12|enqueueV3|execute_async_v3",
+        r"Execution (of method \w+ )?failed with|error 0x12|enqueueV3|execute_async_v3|"
+        r"Error invoking function",
     ),
     (
         "COMPILER.internal",
         r"InductorError|BackendCompilerFailed|InternalTorchDynamoError|INTERNAL ASSERT|"
-        r"INTERNAL_ERROR|Internal Error|LLVM ERROR|ONNXRuntimeError|Check .* failed at src|"
+        r"INTERNAL_ERROR|Internal ?Error|LLVM ERROR|ONNXRuntimeError|Check .* failed at src|"
         r"Cannot convert infinity|requires all operands to have the same type|failed to bufferize",
     ),
     ("CAPTURE.failed", r"TorchExportError|This is step 1/3|torch\._dynamo\.exc"),
-    ("CONVERT.failed", r"ConversionError|This is step [23]/3|DispatchError"),
+    ("CONVERT.failed", r"ConversionError|This is step [23]/3|DispatchError|No registered serialization name"),
     # a compiler that trips over its own Python
     ("COMPILER.internal", r"^(Attribute|Assertion|Index|Key|Name|Type|UnboundLocal)Error: "),
 )
@@ -203,9 +209,11 @@ def codes_table() -> str:
 
 def _lines(text: str, name: str) -> list[str]:
     """The line numbers that a text gives for the file `name`: of Python's tracebacks, else of torch's own
-    `(file.py:12 in forward)`."""
+    `(file.py:12 in forward)` and MLIR's `"file.py":12:0`."""
     file = rf"(?<![\w.-]){re.escape(name)}"
-    return re.findall(rf'File "[^"]*{file}", line (\d+)', text) or re.findall(rf"{file}:(\d+) in ", text)
+    return re.findall(rf'File "[^"]*{file}", line (\d+)', text) or re.findall(
+        rf'{file}(?:":(?=\d+:)|:(?=\d+ in ))(\d+)', text
+    )
 
 
 def _stacks(error: BaseException) -> list[str]:

@@ -287,7 +287,10 @@ class _Verification:
         written = self.notes.get("writes_into_its_inputs")
         if self.subject.is_eager or drawn or written or self.tally.is_informative:
             return
-        text = f"eager gave nothing but zeros, NaN or no elements at {', '.join(self.judged)}"
+        text = (
+            f"eager gave nothing but zeros, NaN or no elements at {', '.join(self.judged)}: "
+            "a backend that lost the answer would not be found; more_inputs() can hold an input with another one"
+        )
         self._add(Finding("partial", "VALUE.uninformative", text))
 
     def _judge_inputs(self, given: Input, handed: Any, left_by_eager: Any) -> None:

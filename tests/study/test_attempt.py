@@ -83,3 +83,24 @@ def test_what_is_seen_without_a_run_is_in_the_reason(
     assert (outcome.verdict, outcome.reason.code) == (verdict, code)
     assert "1 of 1 random nodes were folded" in outcome.reason.text
     assert "an engine of 7 bytes" in outcome.reason.text
+
+
+@pytest.mark.parametrize("at", ["example_inputs", "more_inputs"])
+def test_what_eager_raises_is_the_variants_own_failure(at: str, tmp_path: Path) -> None:
+    size = {"example_inputs": 3, "more_inputs": 3, at: 4}
+    path = tmp_path / "refuses.py"
+    path.write_text(
+        "import torch\n"
+        "class Square(torch.nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        return x.view(3, 1)\n"
+        f"def example_inputs():\n    return (torch.ones({size['example_inputs']}),)\n"
+        f"def more_inputs():\n    return [(torch.ones({size['more_inputs']}),)]\n"
+    )
+    case = load(path)
+    road = Road(name="eager", runner="runners.eager", exporters=(), device="cpu")
+    outcome = Attempt(case, case.case.variant("Square"), road, Workload(), lambda stage: None).outcome()
+    assert outcome.reason is not None
+    assert (outcome.verdict, outcome.stage, outcome.reason.code) == ("rejected", "run", "EAGER.failed")
+    assert outcome.reason.where == "refuses.py:4"
+    assert outcome.reason.text.startswith("at more_inputs()[0]: ") is (at == "more_inputs")

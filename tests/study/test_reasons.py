@@ -208,11 +208,35 @@ def test_what_onnx_runtime_says_of_inputs() -> None:
             "torch._dynamo.exc.FailOnRecompileLimitHit: recompile_limit reached with fullgraph=True",
             "GRAPH.recompile_limit",
         ),
+        ("Failed to load method forward, error: 0x:14\nkernel 'aten::sort.values' not found.", "OP.unsupported"),
+        ("SpecViolationError: \nOperator torch._ops.aten.sort.stable is not in Core ATen opset", "OP.unsupported"),
+        ("NotImplementedError: FIX ME: Unimplemented call_function: target=<function sym_min>", "OP.unsupported"),
+        ("INVALID_NODE: Invalid Node - node_softmax: at least 2 dimensions are required for input.", "OP.unsupported"),
+        ("INVALID_NODE: Invalid Node - node_cat", "GRAPH.invalid"),
+        ("MLIRError: Verification failed:\nerror: 'torch.aten.add_.Tensor' op operand #0", "GRAPH.invalid"),
+        ("IndexError: Error invoking function: c/runtime/src/iree/hal/buffer_view.c:47: OUT_OF_RANGE", "RUN.failed"),
+        ("InternalError: Check failed: (value >= 0) is false: cannot make uint", "COMPILER.internal"),
+        ("NotImplementedError: No registered serialization name for <class 'max'> found.", "CONVERT.failed"),
         ("the cat sat on the mat", "UNCLASSIFIED"),
     ],
 )
 def test_words_as_they_were_met(text: str, code: str) -> None:
     assert code_of(text) == code
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'File "/somewhere/case.py", line 12, in forward',
+        "(case.py:12 in forward), code: return x",
+        'loc("/somewhere/case.py":12:0): error: failed to legalize operation',
+        'error: "/somewhere/case.py":12:0: op operand #0',
+    ],
+)
+def test_the_users_line_in_every_form_that_tools_tell_it(text: str) -> None:
+    assert reasons.where(RuntimeError(text), text, "models/case.py") == "case.py:12"
+    assert reasons.where(RuntimeError(text), text, "models/other.py") is None
+    assert reasons.where(RuntimeError(text), text, "models/ase.py") is None
 
 
 def test_every_rule_names_a_code_of_the_table() -> None:
