@@ -149,6 +149,7 @@ def _report(request: Request, limit: _LimitWatch) -> None:
     skipped = [str(reason) for reason in counters["unimplemented"]]
     frames = int(counters["frames"]["ok"])
     request.facts["graphs"] = graphs
+    request.facts["operators_captured"] = int(counters["stats"]["calls_captured"])
     request.facts["recompilations"] = _recompilations()
     request.facts["frames_compiled"] = frames
     request.facts["graph_breaks"] = sum(breaks.values())

@@ -235,6 +235,8 @@ class Attempt:
 
     def _end(self, verdict: Verdict, reason: Reason | None) -> Outcome:
         self.stages.stop()
+        if self.request and verdict != "unavailable":
+            self.request.facts.setdefault("peak_memory_bytes", _peak_memory())
         failed = self.stages.current if verdict in ("rejected", "wrong") else None
         stage: Any = None if verdict == "accepted" else self.stages.current
         return Outcome(

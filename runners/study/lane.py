@@ -26,7 +26,7 @@ import psutil
 
 from runners.study import worker
 from runners.study.attempt import Outcome, stage_outcomes
-from runners.study.interpreters import ROOT
+from runners.study.interpreters import command
 from runners.study.record import STAGES, Reason
 from runners.study.worker import Command, Event, Job
 
@@ -188,15 +188,10 @@ class _Foreign:
 
     def __init__(self, interpreter: str, remote: Connection) -> None:
         code = (
-            "import sys; from multiprocessing.connection import Connection; from runners.study import worker; "
-            "worker.main(Connection(int(sys.argv[1])))"
+            "from multiprocessing.connection import Connection; from runners.study import worker; "
+            f"worker.main(Connection({remote.fileno()}))"
         )
-        self._process = subprocess.Popen(
-            [interpreter, "-c", code, str(remote.fileno())],
-            pass_fds=[remote.fileno()],
-            cwd=ROOT,
-            start_new_session=True,
-        )
+        self._process = subprocess.Popen(command(interpreter, code), pass_fds=[remote.fileno()], start_new_session=True)
         self.pid = self._process.pid
 
     def join(self, timeout: float) -> None:

@@ -28,7 +28,7 @@ from runners.study import record as records
 from runners.study.attempt import Outcome, road
 from runners.study.clock import Block
 from runners.study.device import floor_ms
-from runners.study.interpreters import NotMade, interpreter
+from runners.study.interpreters import NotMade, interpreter, is_made
 from runners.study.lane import Lane, LaneFailed, Limits, events
 from runners.study.ledger import Ledger
 from runners.study.plan import Round
@@ -50,6 +50,8 @@ SIDE_BY_SIDE_BYTES = 4 << 30
 
 class Listener(Protocol):
     """Who is told how the study goes."""
+
+    def making(self, name: str) -> None: ...
 
     def stage(self, cell: Cell, stage: str) -> None: ...
 
@@ -118,15 +120,21 @@ class Study:
         began = time.monotonic()
         for name in sorted(names):
             if name in BACKENDS and BACKENDS[name].requirements:
-                try:
-                    self._interpreters[name] = str(interpreter(name, BACKENDS[name].requirements))
-                except NotMade as error:
-                    self._missing[name] = Outcome(verdict="unavailable", reason=Reason("ENV.not_made", str(error)))
+                self._make(name, BACKENDS[name].requirements)
         for runner in sorted({road(name, {}, self.settings.has_gpu).runner for name in names}):
             if hasattr(importlib.import_module(runner), "prepare"):
                 with contextlib.suppress(LaneFailed):  # its cells will say what is wrong with it
                     self._ask_alone(Command(do="prepare", path=runner))
         self.ledger.theirs(time.monotonic() - began)
+
+    def _make(self, name: str, requirements: Sequence[str]) -> None:
+        if not is_made(name, requirements):
+            self.listener.making(name)
+        try:
+            self._interpreters[name] = str(interpreter(name, requirements))
+        except NotMade as error:
+            outcome = Outcome(verdict="unavailable", reason=Reason("ENV.not_made", str(error)))
+            self._missing[name] = _scrubbed(outcome)
 
     def _ask_alone(self, command: Command) -> Any:
         """What a worker of its own answers; what it left in its Inductor cache is kept."""
@@ -423,11 +431,11 @@ def finished(cell: Cell | None) -> bool:
     return not is_timed or (time_stage is not None and time_stage.status != "not_reached")
 
 
-def _scrubbed(outcome: Outcome, lane_directory: Path) -> Outcome:
+def _scrubbed(outcome: Outcome, lane_directory: Path | None = None) -> Outcome:
     """The outcome with this machine's folders named by their meaning, so that records can be compared."""
     content = msgspec.json.encode(outcome).decode()
     for path, meaning in (
-        (str(lane_directory), "<lane>"),
+        (str(lane_directory or ""), "<lane>"),
         (sysconfig.get_path("purelib"), "<site-packages>"),
         (str(CATALOGUE.parent), "."),
         (os.environ.get("HOME", ""), "~"),

@@ -10,7 +10,9 @@ import pytest
 from models.case import Case, Variant, Workload
 from runners import backends
 from runners.backends import Backend
+from runners.study import interpreters
 from runners.study import record as records
+from runners.study.interpreters import NotMade
 from runners.study.lane import Limits
 from runners.study.plan import Round
 from runners.study.record import Cell, Environment, StageOutcome
@@ -39,6 +41,9 @@ class Heard:
 
     def __init__(self) -> None:
         self.cells: list[tuple[str, str, str]] = []
+
+    def making(self, name: str) -> None:
+        self.made = name
 
     def stage(self, cell: Cell, stage: str) -> None:
         pass
@@ -179,3 +184,26 @@ def test_what_is_recorded_names_no_folder_of_this_machine(tmp_path: Path, bad_ba
     content = (tmp_path / "here" / "compat.json").read_text()
     for folder in (str(Path.home()), str(CASES.parents[1]), "gauntlet-lane-"):
         assert folder not in content
+
+
+def test_an_environment_that_cannot_be_made_costs_its_backends_rows_only(
+    tmp_path: Path, bad_backends: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = Backend("elsewhere", "elsewhere", requirements=("elsewhere==1",))
+    monkeypatch.setattr("runners.study.study.BACKENDS", {"elsewhere": own})
+    monkeypatch.setattr(interpreters, "FOLDER", tmp_path / "environments")
+
+    def no_network(*words: str) -> None:
+        raise NotMade(f"Could not find a version of elsewhere==1\n{CASES.parents[1]}/bin/python -m pip")
+
+    monkeypatch.setattr(interpreters, "_run", no_network)
+    heard = Heard()
+    study(tmp_path, heard).run(rounds("eager", "elsewhere"))
+    assert heard.made == "elsewhere"
+    cells = {(c.variant, c.backend): c for c in records.read(tmp_path / "here" / "compat.json").cells}
+    for variant in ("Dynamic", "Static"):
+        assert cells[variant, "eager"].verdict == "accepted"
+        missing = cells[variant, "elsewhere"]
+        assert missing.reason is not None
+        assert (missing.verdict, missing.reason.code) == ("unavailable", "ENV.not_made")
+        assert missing.reason.text == "Could not find a version of elsewhere==1\n./bin/python -m pip"
