@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 from exporters.exporter import Finding, Request
+from exporters.kernels import counted_kernels
 from runners.runner import Engine, require_cuda
 
 if TYPE_CHECKING:
@@ -65,7 +66,9 @@ def load(source: nn.Module, request: Request, backend: str = "inductor") -> Engi
     def copies() -> Any:
         return tree_map(lambda leaf: leaf.clone() if isinstance(leaf, torch.Tensor) else leaf, request.inputs)
 
-    with _stages_of_first_call(request):
+    # a CUDA graph is replayed by one launch, whatever it holds
+    counting = nullcontext() if graphs else counted_kernels(request.facts)
+    with _stages_of_first_call(request), counting:
         for _ in range(CUDA_GRAPH_WARMUP if graphs else 1):
             call(*copies())
     return Engine(call, inspect)
