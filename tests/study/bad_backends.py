@@ -103,12 +103,12 @@ def biased_order(module: nn.Module) -> Call:
 def biased_inclusion(module: nn.Module) -> Call:
     """A sampler that leaves the last third of the items out where the rest will do."""
 
-    def call(features: Tensor, labels: Tensor) -> Any:
+    def call(features: Tensor, labels: Tensor, *noise: Tensor) -> Any:
         fewer = labels.clone()
         fewer[..., labels.shape[-1] * 2 // 3 :] = -1
         half = module.k // 2
         enough = ((fewer == 1).sum(-1) >= half).all() and ((fewer == 0).sum(-1) >= half).all()
-        return module(features, fewer if enough else labels)
+        return module(features, fewer if enough else labels, *noise)
 
     return call
 

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+import models
 from exporters.exporter import Finding
 from models.case import Workload, load
 from runners.study.attempt import Attempt, Outcome, Road
 from tests.bad import built as built_backend
 
+SAMPLER = Path(models.__file__).parent / "balanced_sampler.py"
 DRAWN = Path(__file__).parent / "cases" / "drawn.py"
 
 
@@ -25,6 +27,17 @@ def attempt(runner: str, exporters: tuple[str, ...], variant: str = "Noisy", **o
     case = load(DRAWN)
     road = Road(name="under test", runner=runner, exporters=exporters, device="cpu", options=options)
     return Attempt(case, case.case.variant(variant), road, Workload(), lambda stage: None).outcome()
+
+
+@pytest.mark.parametrize("batch", [None, 32])
+@pytest.mark.parametrize("noise", ["inside", "input"])
+def test_a_quiet_fallback_is_partial_whatever_is_drawn(noise: Any, batch: int | None) -> None:
+    case = load(SAMPLER)
+    workload = case.case.sizes.workload(100, batch, noise)  # type: ignore[union-attr]
+    road = Road(name="under test", runner="tests.bad.elsewhere", exporters=(), device="cpu")
+    outcome = Attempt(case, case.case.variant("topk_shuffled"), road, workload, lambda stage: None).outcome()
+    assert outcome.reason is not None
+    assert (outcome.verdict, outcome.stage, outcome.reason.code) == ("partial", "verify", "FALLBACK.provider")
 
 
 @pytest.mark.onnxruntime_cpu

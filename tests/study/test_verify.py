@@ -161,12 +161,13 @@ BAD_SAMPLERS: list[tuple[Make, str | None, str | None]] = [
     (bad.biased_order, "ORDER.biased", "VALUE.mismatch"),
     (bad.frozen_draw, "RNG.frozen", None),
     (bad.cycling_draw, "RNG.repeats", None),
-    (bad.biased_inclusion, "INCLUSION.biased", None),
-    (bad.poisoned_constant, None, "ALIAS.constant"),
+    (bad.biased_inclusion, "INCLUSION.biased", "VALUE.mismatch"),
+    (bad.poisoned_constant, "ALIAS.constant", "ALIAS.constant"),
+    (bad.missing_output, "STRUCTURE.mismatch", "STRUCTURE.mismatch"),
 ]
 
 
-@pytest.mark.parametrize("batch", [None, 4])
+@pytest.mark.parametrize("batch", [None, 32])
 @pytest.mark.parametrize(
     ("make", "noise", "code"),
     [(make, "inside", inside) for make, inside, _ in BAD_SAMPLERS if inside]
@@ -178,15 +179,23 @@ def test_a_bad_sampler_lands_in_its_code(make: Make, noise: str, code: str, batc
 
 
 def test_rows_of_a_batch_that_draw_alike() -> None:
-    request = judged(SAMPLER, "topk_shuffled", bad.rows_alike, sampler("inside", 4))
+    request = judged(SAMPLER, "topk_shuffled", bad.rows_alike, sampler("inside", 32))
     assert codes(request)[0] == ("wrong", "RNG.repeats")
 
 
-@pytest.mark.parametrize("batch", [None, 4])
+@pytest.mark.parametrize("batch", [None, 32])
 @pytest.mark.parametrize("noise", ["inside", "input"])
 def test_a_reused_output_buffer_makes_the_sampler_partial(noise: str, batch: int | None) -> None:
     request = judged(SAMPLER, "topk_shuffled", bad.reused_output, sampler(noise, batch))
     assert codes(request) == [("partial", "ALIAS.output")]
+
+
+@pytest.mark.parametrize("batch", [None, 32])
+@pytest.mark.parametrize("noise", ["inside", "input"])
+def test_a_sampler_that_takes_the_examples_size_only_is_partial(noise: str, batch: int | None) -> None:
+    """With noise inside its answers are not exact, and with a large batch not small: then no other size is tried."""
+    request = judged(SAMPLER, "topk_shuffled", bad.specialised, sampler(noise, batch, n=50), other_shapes=True)
+    assert codes(request) == ([("partial", "SHAPE.refused")] if noise == "input" else [])
 
 
 @pytest.mark.parametrize(
