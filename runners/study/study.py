@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -39,6 +39,12 @@ from runners.study.worker import Command, Event, Job, inductor_cache
 
 LaneKey = tuple[str, str]
 """(variant, backend): a lane of the round at hand."""
+
+GRACE_SECONDS = 2.0
+"""What is at work at the deadline may end by itself for so long; then it is ended."""
+
+TRACED = ("eager", "compile")
+"""The backends whose whole cells are traced when only a few are."""
 
 
 class Listener(Protocol):
@@ -84,6 +90,9 @@ class Study:
         self._case: str | None = None
         self._cache: Path | None = None
         self._traced = 0
+        self._profiled: set[tuple[str, LaneKey]] = set()
+        deadline = None if settings.deadline is None else settings.deadline + GRACE_SECONDS
+        self._limits = msgspec.structs.replace(settings.limits, deadline=deadline)
         self._interpreters: dict[str, str] = {}
         self._missing: dict[str, Outcome] = {}
         self._bandwidth: dict[str, float | None] = {}
@@ -133,7 +142,7 @@ class Study:
 
     def _ask_alone(self, command: Command) -> Any:
         """What a worker of its own answers; what it left in its Inductor cache is kept."""
-        lane = Lane(Job(case_path="", directory=""), self.settings.limits, self._cache)
+        lane = Lane(Job(case_path="", directory=""), self._limits, self._cache)
         try:
             answer = lane.ask(command)
             left = inductor_cache(lane.directory)
@@ -193,8 +202,9 @@ class Study:
                     return
 
     def _attempt(self, round_: Round, names: Sequence[str]) -> None:
-        """Take these backends through their stages, as many at a time as the settings say."""
-        waiting, at_work = deque(names), dict[Lane, str]()
+        """Take these backends through their stages, as many at a time as the settings say. Those for which the
+        device's memory did not suffice beside others are tried again alone."""
+        waiting, at_work, starved = deque(names), dict[Lane, str](), list[str]()
         while waiting or at_work:
             while waiting and len(at_work) < self.settings.parallel:
                 name = waiting.popleft()
@@ -204,19 +214,27 @@ class Study:
                     self._conclude(round_, name, self._missing[name])
                 else:
                     lane = self._lane(round_, round_.variant, name)
-                    lane.limits = self._limits()
                     lane.start(Command(do="attempt", workload=round_.workload))
                     at_work[lane] = name
             with self._working(bool(at_work)):
                 heard = events(at_work)
             for lane, word in heard:
-                self._hear(round_, lane, word, at_work)
+                if isinstance(word, Event) and word.stage is not None:
+                    self.listener.stage(self._cell(round_, at_work[lane], None), word.stage)
+                    continue
+                name = at_work.pop(lane)
+                outcome = self._outcome(round_, lane, word, name)
+                if outcome.reason and outcome.reason.code == "MEMORY.device" and len(names) > 1:
+                    starved.append(name)
+                elif outcome.verdict == "timeout" and self._late():  # cut off, which says nothing of it
+                    self._miss(round_, [name])
+                else:
+                    self._conclude(round_, name, outcome)
+        for name in starved:
+            self._attempt(round_, [name])
 
-    def _hear(self, round_: Round, lane: Lane, word: Event | Outcome, at_work: dict[Lane, str]) -> None:
-        name = at_work[lane]
-        if isinstance(word, Event) and word.stage is not None:
-            self.listener.stage(self._cell(round_, name, None), word.stage)
-            return
+    def _outcome(self, round_: Round, lane: Lane, word: Event | Outcome, name: str) -> Outcome:
+        """What a lane's last word on an attempt comes to."""
         if isinstance(word, Outcome):
             outcome = word
             self._lanes.pop((round_.variant.name, name)).close()
@@ -224,11 +242,10 @@ class Study:
             outcome = word.outcome
         else:
             outcome = Outcome(verdict="rejected", stage="run", reason=Reason("UNCLASSIFIED", word.error or ""))
-        del at_work[lane]
         outcome = _scrubbed(outcome, lane.directory)
         if outcome.verdict == "unavailable":
             self._missing[name] = outcome
-        self._conclude(round_, name, outcome)
+        return outcome
 
     def _miss(self, round_: Round, names: Sequence[str]) -> None:
         """Note what the deadline left out, in the record too."""
@@ -273,7 +290,7 @@ class Study:
                 cell.timing = outcome.timing
                 seconds = sum(cell.timing.samples_ms) * cell.timing.more.get("calls_per_block", 1) / 1e3
                 cell.stages = {**cell.stages, "time": StageOutcome("ok", round(seconds, 6))}
-            elif outcome is not None and outcome.error is not None:
+            elif outcome is not None and outcome.error is not None and not self._late():
                 cell.facts["time_error"] = str(outcome.error)
                 cell.stages = {**cell.stages, "time": StageOutcome("failed")}
             else:
@@ -283,11 +300,30 @@ class Study:
             if cell.timing is None:
                 continue
             cell.timing.floor_ms = self._floor(cell)
-            if self.settings.traces is None or self._traced < self.settings.traces:
-                self._trace(self._lanes[key], cell)
-            if key[1] == "eager" and self.settings.has_gpu:
-                self._capture(key, cell)
+            self._look_closer(round_, key, cell)
         self._save()
+
+    def _look_closer(self, round_: Round, key: LaneKey, cell: Cell) -> None:
+        """Trace, count and capture what was timed.
+
+        On a card a lane is counted (and eager captured) at its first workload, and ends with it or with a trace:
+        the profiler stays attached to CUDA, and a refused capture may spoil the process.
+        """
+        few, traces = key[1] in TRACED and cell.verdict != "partial", self.settings.traces
+        traced = traces is None or (few and self._traced < traces)
+        on_card = road(cell.backend, {}, self.settings.has_gpu).device == "cuda"
+        counted = on_card and (round_.case.path, key) not in self._profiled
+        if self._late() or not (traced or counted):
+            return
+        if traced:
+            self._trace(self._lanes[key], cell)
+        if counted:
+            self._profiled.add((round_.case.path, key))
+            self._note(self._lanes[key], "count", cell)
+            if key[1] == "eager":
+                self._note(self._lanes[key], "capture", cell)
+        if on_card:
+            self._lanes.pop(key).close()
 
     def _trace(self, lane: Lane, cell: Cell) -> None:
         path = self.folder / "traces" / f"{name_of(cell)}.json.gz"
@@ -298,15 +334,12 @@ class Study:
         except LaneFailed as error:
             cell.facts["trace_error"] = str(error)
 
-    def _capture(self, key: LaneKey, cell: Cell) -> None:
-        """Try a CUDA graph; a refused capture may spoil the process, so the lane ends with it."""
-        lane = self._lanes.pop(key)
+    def _note(self, lane: Lane, what: Literal["count", "capture"], cell: Cell) -> None:
+        """Add what a worker finds out to the facts of its cell."""
         try:
-            cell.facts.update(lane.ask(Command(do="capture")))
+            cell.facts.update(lane.ask(Command(do=what)))
         except LaneFailed as error:
-            cell.facts["cuda_graph"] = f"refused: {error}"
-        finally:
-            lane.close()
+            cell.facts[f"{what}_error"] = str(error)
 
     def _floor(self, cell: Cell) -> float | None:
         moved = cell.facts.get("floor_bytes")
@@ -336,7 +369,7 @@ class Study:
             way = road(name, self.settings.options, self.settings.has_gpu)
             way.interpreter = self._interpreters.get(name)
             job = Job(case_path=str(Path(round_.case.path).resolve()), directory="", variant=variant, road=way)
-            self._lanes[key] = Lane(job, self.settings.limits, self._cache)
+            self._lanes[key] = Lane(job, self._limits, self._cache)
         return self._lanes[key]
 
     def _cell(self, round_: Round, name: str, outcome: Outcome | None) -> Cell:
@@ -362,14 +395,6 @@ class Study:
         records.write(
             Record(environments=[self.environment], cells=list(self.cells.values())), self.folder / "compat.json"
         )
-
-    def _limits(self) -> Limits:
-        """The limits of a worker, cut to what is left before the deadline."""
-        limits, deadline = self.settings.limits, self.settings.deadline
-        if deadline is None:
-            return limits
-        left = max(deadline - time.monotonic(), 1.0)
-        return msgspec.structs.replace(limits, seconds={name: min(most, left) for name, most in limits.seconds.items()})
 
     def _late(self) -> bool:
         return self.settings.deadline is not None and time.monotonic() > self.settings.deadline
