@@ -35,6 +35,9 @@ from runners.study.worker import Command, Job
 
 GPU_MINUTES = 8.0
 
+STUDY_SHARE = 0.97
+"""Of a budget in minutes, the study's share: the rest is for ending its workers and writing the report."""
+
 LANE_BYTES = 3 << 29
 """Memory that each living lane may count on: a gigabyte and a half."""
 
@@ -57,7 +60,7 @@ def main(
     batch: Annotated[str | None, typer.Option(help="Batches, as none,32.")] = None,
     noise: Annotated[str | None, typer.Option(help="Where randomness comes from: inside,input.")] = None,
     profile: Annotated[
-        Profile, typer.Option(help="quick: to N 100 000; full: to 10 M; gpu: as full, most valuable first.")
+        Profile, typer.Option(help="quick: to N 100 000; full: to 10 M; gpu: as full, on the GPU, most valuable first.")
     ] = "quick",
     output: Annotated[Path, typer.Option(help="Where records and the report go.")] = Path("results"),
     resume: Annotated[bool, typer.Option("--resume", help="Go on with this environment's record.")] = False,
@@ -152,6 +155,7 @@ def run(
     minutes: float | None,
 ) -> None:
     """Run the plan into `output/<environment>/` and write the report; `traces` cells are traced, None for all."""
+    began = time.monotonic()
     gpu = usable_gpu()
     environment = environments.detect({"sm": options["sm"]}, gpu["name"] if gpu else None)
     folder = output / environment.id
@@ -168,11 +172,10 @@ def run(
             budget=BUDGETS[profile],
             options=dict(options),
             traces=traces,
-            deadline=None if minutes is None else time.monotonic() + 60 * minutes,
+            deadline=None if minutes is None else began + STUDY_SHARE * 60 * minutes,
         )
         display = Display(console)
         study = Study(environment, folder, settings, display, earlier)
-        began = time.monotonic()
         with display.following(sum(len(study.todo(round_)) for round_ in rounds)):
             try:
                 study.run(rounds)

@@ -138,21 +138,42 @@ def test_a_new_study_keeps_the_old_record_aside(tmp_path: Path) -> None:
     assert records.read(previous) == before
 
 
-def test_ctrl_c_leaves_a_valid_record_and_says_how_to_resume(tmp_path: Path) -> None:
+def cut_off(output: Path, number: int) -> tuple[int, str]:
+    """A study that gets this signal as soon as it has a record: its exit code, and what it said."""
     arguments = ["--case", "balanced_sampler", "--n", "1000", "--batch", "none", "--noise", "input"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "runners.all", *arguments, "--output", str(tmp_path)],
+        [sys.executable, "-m", "runners.all", *arguments, "--output", str(output)],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     deadline = time.monotonic() + 120
-    while not list(tmp_path.glob("*/compat.json")) and time.monotonic() < deadline:
+    while not list(output.glob("*/compat.json")) and time.monotonic() < deadline:
         time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
+    return process.returncode, errors
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_end_that_is_asked_for_leaves_a_valid_record_and_says_how_to_resume(tmp_path: Path, number: int) -> None:
+    code, errors = cut_off(tmp_path, number)
+    assert code == 130
     assert "--resume" in errors
     assert "Traceback" not in errors
     assert only_record(tmp_path).cells
+
+
+def test_a_killed_study_leaves_a_record_that_the_report_takes(tmp_path: Path) -> None:
+    code, _ = cut_off(tmp_path, signal.SIGKILL)
+    assert code == -signal.SIGKILL
+    (path,) = tmp_path.glob("*/compat.json")
+    cells = records.read(path).cells
+    assert cells
+    page = subprocess.run(
+        [sys.executable, "-m", "runners.report", str(path), "--output", str(tmp_path / "page")],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout.strip()  # fmt: skip
+    text = Path(page).read_text()
+    assert all(f"`{cell.backend}`" in text for cell in cells)
 
 
 def test_the_list_names_every_case_variant_and_backend() -> None:

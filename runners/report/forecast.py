@@ -38,12 +38,9 @@ CARDS = (
 
 LAUNCH_MS = 0.0027
 WAIT_MS = 0.00965 - LAUNCH_MS
-COSTS_SOURCE = (
-    "an empty kernel on an A100, launched from C++ one after another and waited for each time: 2.7 and 9.65 µs "
-    "(reference values of the Swiss National Supercomputing Centre in ReFrame, gpu/kernel_latency)"
-)
-"""What a launch and a wait cost the host, alike for every card. PyTorch adds its own to each, so a call of many
-small kernels takes longer than this says."""
+COSTS_SOURCE = "reference values of the Swiss National Supercomputing Centre in ReFrame's gpu/kernel_latency"
+"""An empty kernel on an A100, launched from C++, one after another (2.7 µs) and waited for each time (9.65 µs); taken
+alike for every card. PyTorch adds its own to each, so a call of many small kernels takes longer than forecast."""
 
 
 @dataclass(frozen=True)
@@ -121,17 +118,13 @@ def forecast(selections: Sequence[Selection]) -> Forecast | None:
 def _words(compiled_on: set[str]) -> str:
     words = (
         f"**Not measured.** Bytes that must move over the card's stated bandwidth, plus {milliseconds(LAUNCH_MS)} a "
-        f"launch and {milliseconds(WAIT_MS)} a wait of the host: {COSTS_SOURCE}, alike for every card; PyTorch's own "
-        f"cost is not in it. Launches are eager's operators, or the kernels of the graph that Inductor made"
+        f"launch and {milliseconds(WAIT_MS)} a wait of the host, as on an A100 from C++ ({COSTS_SOURCE}); what PyTorch "
+        f"adds to each is not in it. An operator counts as one launch; waits are those of the audit."
     )
     if compiled_on:
-        words += f" for {prose(', '.join(sorted(compiled_on)))}"
-    if "the CPU" in compiled_on:
-        words += ", which it fuses otherwise than for CUDA"
-    return (
-        f"{words}; an operator may launch more than one kernel. Waits are those of the audit. Where a record of such a "
-        f"card has the time, it stands below the forecast with the error."
-    )
+        words += f" Compiled forms launch what Inductor made for {prose(', '.join(sorted(compiled_on)))}"
+        words += ", which it fuses otherwise than for CUDA." if "the CPU" in compiled_on else "."
+    return f"{words} Where a record of such a card has the time, it stands below the forecast with the error."
 
 
 def _known(selection: Selection) -> Iterator[tuple[Cell, Work]]:

@@ -38,10 +38,12 @@ _server.set_forkserver_preload(["runners.study.preload"])
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker may use: seconds in one stage, bytes of memory with its children."""
+    """What a worker may use: seconds in one stage, bytes of memory with its children; and when it is ended whatever
+    it does (`time.monotonic`)."""
 
     seconds: dict[str, float] = msgspec.field(default_factory=lambda: dict.fromkeys(STAGES, 180.0))
     memory_bytes: int = 8 << 30
+    deadline: float | None = None
 
 
 class LaneFailed(Exception):
@@ -124,6 +126,8 @@ class Lane:
 
     def _overdue(self) -> Outcome | None:
         """The verdict on a worker that outlived a limit; the worker is ended."""
+        if self.limits.deadline is not None and time.monotonic() > self.limits.deadline:
+            return self._ended("timeout", Reason("TIME.limit", "the study's time was up"))
         limit = self.limits.seconds.get(self.stage or "run", 180.0)
         if time.monotonic() - self._since > limit:
             text = f"stage {self.stage or 'run'} outlived its limit of {limit:g} s"

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -40,6 +40,11 @@ from runners.study.worker import Command, Event, Job, inductor_cache
 LaneKey = tuple[str, str]
 """(variant, backend): a lane of the round at hand."""
 
+GRACE_SECONDS = 2.0
+"""What is at work at the deadline may end by itself for so long; then it is ended."""
+
+TRACED = ("eager", "compile")
+"""The backends whose whole cells are traced when only a few are."""
 
 INPUTS_HELD = 5
 """How many times its inputs an attempt may hold, to compare what calls leave of them."""
@@ -94,6 +99,9 @@ class Study:
         self._cache: Path | None = None
         self._kept_inputs: Path | None = None
         self._traced = 0
+        self._profiled: set[tuple[str, LaneKey]] = set()
+        deadline = None if settings.deadline is None else settings.deadline + GRACE_SECONDS
+        self._limits = msgspec.structs.replace(settings.limits, deadline=deadline)
         self._interpreters: dict[str, str] = {}
         self._missing: dict[str, Outcome] = {}
         self._bandwidth: dict[str, float | None] = {}
@@ -138,7 +146,7 @@ class Study:
 
     def _ask_alone(self, command: Command) -> Any:
         """What a worker of its own answers; what it left in its Inductor cache is kept."""
-        lane = Lane(Job(case_path="", directory=""), self.settings.limits, self._cache)
+        lane = Lane(Job(case_path="", directory=""), self._limits, self._cache)
         try:
             answer = lane.ask(command)
             left = inductor_cache(lane.directory)
@@ -199,8 +207,10 @@ class Study:
                 return
 
     def _attempt(self, round_: Round, names: Sequence[str]) -> None:
-        """Take these backends through their stages, as many at a time as the settings and the inputs allow."""
+        """Take these backends through their stages, as many at a time as the settings and the inputs allow. Those for
+        which the device's memory did not suffice beside others are tried again alone."""
         waiting, at_work, began = deque(names), dict[Lane, str](), dict[str, float]()
+        starved: list[str] = []
         eager = self.cells.get(self._key(round_, "eager"))
         input_bytes = eager.facts.get("input_bytes", 0) if eager else 0
         parallel = max(1, min(self.settings.parallel, SIDE_BY_SIDE_BYTES // max(INPUTS_HELD * input_bytes, 1)))
@@ -214,24 +224,28 @@ class Study:
                 else:
                     began[name] = time.monotonic()
                     lane = self._lane(round_, round_.variant, name)
-                    lane.limits = self._limits()
                     lane.start(Command(do="attempt", workload=round_.workload))
                     at_work[lane] = name
             with self.ledger.side_by_side() if at_work else contextlib.nullcontext():
                 heard = events(at_work)
             for lane, word in heard:
-                name = at_work[lane]
-                outcome = self._hear(round_, lane, name, word)
-                if outcome is not None:
-                    del at_work[lane]
-                    self.ledger.attempt(outcome, time.monotonic() - began[name])
+                if isinstance(word, Event) and word.stage is not None:
+                    self.listener.stage(self._cell(round_, at_work[lane], None), word.stage)
+                    continue
+                name = at_work.pop(lane)
+                outcome = self._outcome(round_, lane, word, name)
+                self.ledger.attempt(outcome, time.monotonic() - began[name])
+                if outcome.reason and outcome.reason.code == "MEMORY.device" and len(names) > 1:
+                    starved.append(name)
+                elif outcome.verdict == "timeout" and self._late():  # cut off, which says nothing of it
+                    self._miss(round_, [name])
+                else:
                     self._conclude(round_, name, outcome)
+        for name in starved:
+            self._attempt(round_, [name])
 
-    def _hear(self, round_: Round, lane: Lane, name: str, word: Event | Outcome) -> Outcome | None:
-        """What an attempt came to, None while it goes on."""
-        if isinstance(word, Event) and word.stage is not None:
-            self.listener.stage(self._cell(round_, name, None), word.stage)
-            return None
+    def _outcome(self, round_: Round, lane: Lane, word: Event | Outcome, name: str) -> Outcome:
+        """What a lane's last word on an attempt comes to."""
         if isinstance(word, Outcome):
             outcome = word
             self._lanes.pop((round_.variant.name, name)).close()
@@ -288,7 +302,7 @@ class Study:
                 cell.timing = outcome.timing
                 seconds = sum(cell.timing.samples_ms) * cell.timing.more.get("calls_per_block", 1) / 1e3
                 cell.stages = {**cell.stages, "time": StageOutcome("ok", round(seconds, 6))}
-            elif outcome is not None and outcome.error is not None:
+            elif outcome is not None and outcome.error is not None and not self._late():
                 cell.facts["time_error"] = str(outcome.error)
                 cell.stages = {**cell.stages, "time": StageOutcome("failed")}
             else:
@@ -298,11 +312,30 @@ class Study:
             if cell.timing is None:
                 continue
             cell.timing.floor_ms = self._floor(cell)
-            if self.settings.traces is None or self._traced < self.settings.traces:
-                self._trace(self._lanes[key], cell)
-            if key[1] == "eager" and self.settings.has_gpu:
-                self._capture(key, cell)
+            self._look_closer(round_, key, cell)
         self._save()
+
+    def _look_closer(self, round_: Round, key: LaneKey, cell: Cell) -> None:
+        """Trace, count and capture what was timed.
+
+        On a card a lane is counted (and eager captured) at its first workload, and ends with it or with a trace:
+        the profiler stays attached to CUDA, and a refused capture may spoil the process.
+        """
+        few, traces = key[1] in TRACED and cell.verdict != "partial", self.settings.traces
+        traced = traces is None or (few and self._traced < traces)
+        on_card = road(cell.backend, {}, self.settings.has_gpu).device == "cuda"
+        counted = on_card and (round_.case.path, key) not in self._profiled
+        if self._late() or not (traced or counted):
+            return
+        if traced:
+            self._trace(self._lanes[key], cell)
+        if counted:
+            self._profiled.add((round_.case.path, key))
+            self._note(self._lanes[key], "count", cell)
+            if key[1] == "eager":
+                self._note(self._lanes[key], "capture", cell)
+        if on_card:
+            self._lanes.pop(key).close()
 
     def _trace(self, lane: Lane, cell: Cell) -> None:
         path = self.folder / "traces" / f"{name_of(cell)}.json.gz"
@@ -313,15 +346,12 @@ class Study:
         except LaneFailed as error:
             cell.facts["trace_error"] = str(error)
 
-    def _capture(self, key: LaneKey, cell: Cell) -> None:
-        """Try a CUDA graph; a refused capture may spoil the process, so the lane ends with it."""
-        lane = self._lanes.pop(key)
+    def _note(self, lane: Lane, what: Literal["count", "capture"], cell: Cell) -> None:
+        """Add what a worker finds out to the facts of its cell."""
         try:
-            cell.facts.update(lane.ask(Command(do="capture")))
+            cell.facts.update(lane.ask(Command(do=what)))
         except LaneFailed as error:
-            cell.facts["cuda_graph"] = f"refused: {error}"
-        finally:
-            lane.close()
+            cell.facts[f"{what}_error"] = str(error)
 
     def _floor(self, cell: Cell) -> float | None:
         moved = cell.facts.get("floor_bytes")
@@ -357,7 +387,7 @@ class Study:
                 variant=variant,
                 road=way,
             )
-            self._lanes[key] = Lane(job, self.settings.limits, self._cache)
+            self._lanes[key] = Lane(job, self._limits, self._cache)
         return self._lanes[key]
 
     def _cell(self, round_: Round, name: str, outcome: Outcome | None) -> Cell:
@@ -383,14 +413,6 @@ class Study:
         records.write(
             Record(environments=[self.environment], cells=list(self.cells.values())), self.folder / "compat.json"
         )
-
-    def _limits(self) -> Limits:
-        """The limits of a worker, cut to what is left before the deadline."""
-        limits, deadline = self.settings.limits, self.settings.deadline
-        if deadline is None:
-            return limits
-        left = max(deadline - time.monotonic(), 1.0)
-        return msgspec.structs.replace(limits, seconds={name: min(most, left) for name, most in limits.seconds.items()})
 
     def _late(self) -> bool:
         return self.settings.deadline is not None and time.monotonic() > self.settings.deadline

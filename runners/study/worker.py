@@ -41,13 +41,24 @@ class Command(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What the parent asks.
 
     Of a case: to `describe` it, `attempt` a workload (not `verified` where that was done before), `estimate` it
-    or run a `block` of timed calls, write a `trace` of it to `path`, `capture` it in a CUDA graph, `forget` it.
+    or run a `block` of timed calls, write a `trace` of it to `path`, `count` what one call does on CUDA, `capture` it
+    in a CUDA graph, `forget` it.
     Of the machine: which `device` torch sees, the copy `bandwidth` of the device in `path`; and to `prepare` the
     runner in `path`.
     """
 
     do: Literal[
-        "describe", "attempt", "estimate", "block", "trace", "capture", "forget", "device", "bandwidth", "prepare"
+        "describe",
+        "attempt",
+        "estimate",
+        "block",
+        "trace",
+        "count",
+        "capture",
+        "forget",
+        "device",
+        "bandwidth",
+        "prepare",
     ]
     workload: Workload | None = None
     verified: bool = True
@@ -127,6 +138,7 @@ class Worker:
                     "estimate": self.estimate,
                     "block": lambda: self.block(command.calls),
                     "trace": lambda: self.trace(Path(command.path)),
+                    "count": lambda: audit.profile(self._loaded(), self._pool[0]).facts(),
                     "capture": lambda: audit.capture(self._loaded(), self._pool[0]).facts(),
                     "forget": self.forget,
                     "device": device_here,
@@ -173,6 +185,7 @@ class Worker:
                 self._pool = attempt.pool()
             except Exception as error:  # too large to be timed; the verdict stands
                 outcome.facts["pool_error"] = f"{type(error).__name__}: {error}"
+        self._give_memory_back()
         return outcome
 
     def estimate(self) -> dict[str, Any]:
@@ -194,6 +207,10 @@ class Worker:
         """Drop the compiled callable and its inputs, and give the device's memory back."""
         self._call = None
         self._pool = []
+        self._give_memory_back()
+
+    def _give_memory_back(self) -> None:
+        """Let other workers have the device's memory that torch keeps for itself."""
         if self.job.road is not None and self.job.road.device == "cuda":
             import torch
 

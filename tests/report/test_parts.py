@@ -226,7 +226,7 @@ def test_forecast_prefers_the_graph_of_a_card_and_says_for_what_it_was_compiled(
     assert forecast_rows(cpu, card)[1][4].startswith("7 launches")
     words = [made.words for made in (forecast(selections([one])) for one in (cpu, card)) if made]
     assert ["for the CPU, which it fuses otherwise than for CUDA" in one for one in words] == [True, False]
-    assert "for NVIDIA H200;" in words[1]
+    assert "for NVIDIA H200." in words[1]
 
 
 def test_pictures_keep_batches_apart_and_leave_noise_as_input_to_the_tables() -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from models.case import Case, Variant, Workload
@@ -12,15 +15,22 @@ from runners import backends
 from runners.backends import Backend
 from runners.study import interpreters
 from runners.study import record as records
+from runners.study.attempt import Outcome
 from runners.study.interpreters import NotMade
 from runners.study.lane import Limits
 from runners.study.plan import Round
-from runners.study.record import Cell, Environment, StageOutcome
+from runners.study.record import Cell, Environment, Reason, StageOutcome
 from runners.study.rounds import Budget
 from runners.study.study import Settings, Study, finished
+from runners.study.worker import Event
 
 CASES = Path(__file__).parent.parent / "cases"
 ENVIRONMENT = Environment(id="here", device="cpu", cpu="x", python="3", packages={}, when="2026-11-29T10:00:00+00:00")
+
+
+def here() -> Environment:
+    """The environment with flags of its own: a study notes in them what it did not reach."""
+    return msgspec.structs.replace(ENVIRONMENT, flags={})
 
 
 def case(name: str, *variants: tuple[str, str]) -> Case:
@@ -70,15 +80,19 @@ def bad_backends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backends, "BACKENDS", {n: Backend(n, n) for n in ("eager", "crash", "elsewhere", "missing")})
 
 
-def study(tmp_path: Path, heard: Heard, earlier: list[Cell] | None = None) -> Study:
-    settings = Settings(
+def settings(deadline: float | None = None) -> Settings:
+    return Settings(
         has_gpu=False,
         parallel=2,
         limits=Limits(),
         budget=Budget(seconds_per_cell=0.05, floor_rounds=3, cap_rounds=5),
         options={},
+        deadline=deadline,
     )
-    return Study(ENVIRONMENT, tmp_path / "here", settings, heard, earlier or [])
+
+
+def study(tmp_path: Path, heard: Heard, earlier: list[Cell] | None = None) -> Study:
+    return Study(ENVIRONMENT, tmp_path / "here", settings(), heard, earlier or [])
 
 
 def rounds(*names: str, of: Case = DOUBLE) -> list[Round]:
@@ -164,6 +178,97 @@ def test_what_fails_in_eager_is_tried_nowhere_else(tmp_path: Path, bad_backends:
     assert cells["Dynamic", "eager"].stage == "run"
     assert reason.where == "raises_in_eager.py:9"
     assert "this module has no answer" in reason.text
+
+
+class Played(Study):
+    """A study whose lanes are played: each attempt comes to what `comes_to` says of a backend and of how many others
+    are at work beside it."""
+
+    def __init__(self, tmp_path: Path, comes_to: Callable[[str, int], Outcome], deadline: float | None = None) -> None:
+        heard = Heard()
+        super().__init__(here(), tmp_path / "here", settings(deadline), heard, [])
+        self.heard, self.comes_to = heard, comes_to
+
+    def _lane(self, round_: Round, variant: Variant, name: str) -> Any:
+        return PlayedLane(name)
+
+
+class PlayedLane:
+    directory = Path("/nowhere")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def start(self, command: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def play(monkeypatch: pytest.MonkeyPatch, bad_backends: None, tmp_path: Path) -> Callable[..., Played]:
+    def played(comes_to: Callable[[str, int], Outcome], names: list[str], deadline: float | None = None) -> Played:
+        study = Played(tmp_path, comes_to, deadline)
+
+        def events(lanes: Any) -> list[tuple[Any, Any]]:
+            lane, *others = lanes
+            return [(lane, Event(outcome=comes_to(lane.name, len(others))))]
+
+        monkeypatch.setattr("runners.study.study.events", events)
+        study._attempt(rounds("eager", *names)[0], names)
+        return study
+
+    return played
+
+
+FULL = Outcome(verdict="rejected", stage="run", reason=Reason("MEMORY.device", "out of memory"))
+FINE = Outcome(verdict="accepted")
+
+
+def test_what_the_devices_memory_lacks_room_for_beside_others_is_tried_again_alone(play: Callable[..., Played]) -> None:
+    study = play(lambda name, beside: FULL if beside else FINE, ["crash", "elsewhere", "missing"])
+    assert {(backend, verdict) for _, backend, verdict in study.heard.cells} == {
+        (backend, "accepted") for backend in ("crash", "elsewhere", "missing")
+    }
+
+
+def test_what_does_not_fit_alone_either_is_rejected_and_the_others_go_on(play: Callable[..., Played]) -> None:
+    study = play(lambda name, beside: FULL if name == "crash" else FINE, ["crash", "elsewhere"])
+    assert sorted(study.heard.cells) == [("Dynamic", "crash", "rejected"), ("Dynamic", "elsewhere", "accepted")]
+    (cell,) = [cell for cell in study.cells.values() if cell.backend == "crash"]
+    assert cell.reason is not None
+    assert (cell.stage, cell.reason.code) == ("run", "MEMORY.device")
+
+
+def test_what_the_deadline_cuts_off_is_not_reached_and_has_no_verdict(play: Callable[..., Played]) -> None:
+    soon = time.monotonic() + 0.2
+
+    def cut(name: str, beside: int) -> Outcome:
+        time.sleep(max(0.0, soon - time.monotonic() + 0.01))
+        return Outcome(verdict="timeout", stage="build", reason=Reason("TIME.limit", "the study's time was up"))
+
+    study = play(cut, ["crash", "elsewhere", "missing"], soon)
+    assert study.heard.cells == []
+    assert not study.cells
+    assert sorted(entry.split()[1] for entry in study.unreached) == ["crash", "elsewhere", "missing"]
+    assert records.read(study.folder / "compat.json").environments[0].flags["not_reached"] == study.unreached
+
+
+def test_a_deadline_ends_a_hanging_worker_and_the_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from runners.study.attempt import Road
+
+    def road(name: str, options: Any, has_gpu: bool) -> Road:
+        return Road(
+            name=name, runner=f"{'runners' if name == 'eager' else 'tests.bad'}.{name}", exporters=(), device="cpu"
+        )
+
+    monkeypatch.setattr("runners.study.study.road", road)
+    monkeypatch.setattr(backends, "BACKENDS", {n: Backend(n, n) for n in ("eager", "hang")})
+    began = time.monotonic()
+    late = Study(here(), tmp_path / "here", settings(began + 15), Heard(), [])
+    late.run(rounds("eager", "hang"))
+    assert time.monotonic() - began < 40  # a stage may take 180 s
+    record = records.read(late.folder / "compat.json")
+    assert {(cell.variant, cell.backend) for cell in record.cells} == {("Dynamic", "eager")}
+    assert any(entry.split()[1] == "hang" for entry in record.environments[0].flags["not_reached"])
 
 
 @pytest.mark.parametrize(
