@@ -105,7 +105,9 @@ class Attempt:
             return self._end("unavailable", Reason(missing.code, str(missing)))
         except Built as built:
             return self._built(built)
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # the worker lives on, whoever wanted to leave
+            if self.stages.current is None:  # the module could not even be made
+                self.stages.enter("run" if self.road.name == "eager" else "capture")
             return self._end("rejected", self._reason(error))
         assert self.request is not None
         finding = _worst(self.request.findings)
@@ -113,7 +115,7 @@ class Attempt:
             return self._end("accepted", None)
         return self._end(finding.verdict, Reason(finding.code, finding.text))
 
-    def _reason(self, error: Exception) -> Reason:
+    def _reason(self, error: BaseException) -> Reason:
         reason = reason_of(error, self.case.case.path)
         if self.road.name == "eager" and reason.code not in EAGERS_OWN:
             return msgspec.structs.replace(reason, code="EAGER.failed")

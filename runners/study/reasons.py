@@ -138,16 +138,16 @@ _RULES: tuple[tuple[str, str], ...] = (
         r"failed to legalize operation|No Op registered for|Missing out variants|OperatorMissing|error 0x14|"
         r"NOT_IMPLEMENTED|Could not find any implementation|No (translation|lowering) (found|rule)|MissingOperator|"
         r"is not supported|not implemented|kernel '[\w:.]+' not found|is not in Core ATen opset|"
-        r"Unimplemented call_function|at least \d+ dimensions are required",
+        r"Unimplemented call_function|Plugin not found|at least \d+ dimensions are required",
     ),
     (
         "GRAPH.invalid",
         r"INVALID_GRAPH|INVALID_PROTOBUF|INVALID_NODE|MODEL_DESERIALIZE_FAILED|SpecViolationError|"
-        r"MLIRError: Verification failed",
+        r"MLIRError: Verification failed|Network must have at least",
     ),
     (
         "INPUT.misfit",
-        r"takes (from )?\d+ (to \d+ )?positional arguments? but|missing \d+ required positional|"
+        r"forward\(\) (takes (from )?\d+ (to \d+ )?positional arguments? but|missing \d+ required positional)|"
         r"shapes cannot be multiplied|Unexpected input data type|flatten user inputs with exported input tree spec",
     ),
     (
@@ -160,10 +160,15 @@ _RULES: tuple[tuple[str, str], ...] = (
         "COMPILER.internal",
         r"InductorError|BackendCompilerFailed|InternalTorchDynamoError|INTERNAL ASSERT|"
         r"INTERNAL_ERROR|Internal ?Error|LLVM ERROR|ONNXRuntimeError|Check .* failed at src|"
-        r"Cannot convert infinity|requires all operands to have the same type|failed to bufferize",
+        r"Compilation failed: See diagnostics|Cannot convert infinity|"
+        r"requires all operands to have the same type|failed to bufferize",
     ),
     ("CAPTURE.failed", r"TorchExportError|This is step 1/3|torch\._dynamo\.exc"),
-    ("CONVERT.failed", r"ConversionError|This is step [23]/3|DispatchError|No registered serialization name"),
+    (
+        "CONVERT.failed",
+        r"ConversionError|This is step [23]/3|DispatchError|No registered serialization name|"
+        r"is not yet implemented|NotImplementedError: OutputKind|Unsupported output type|produced no Relax outputs",
+    ),
     # a compiler that trips over its own Python
     ("COMPILER.internal", r"^(Attribute|Assertion|Index|Key|Name|Type|UnboundLocal)Error: "),
 )

@@ -98,6 +98,36 @@ def test_what_is_seen_without_a_run_is_in_the_reason(
     assert "an engine of 7 bytes" in outcome.reason.text
 
 
+@pytest.mark.parametrize(
+    ("made", "called", "line", "text"),
+    [
+        ("pass", "raise ValueError('not today')", 6, "ValueError: not today"),
+        ("pass", "raise SystemExit(3)", 6, "SystemExit: 3"),
+        ("raise ValueError('not made')", "return x", 4, "ValueError: not made"),
+    ],
+)
+def test_a_module_that_raises_is_rejected_at_stage_run_of_eager(
+    made: str, called: str, line: int, text: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "raises.py"
+    path.write_text(
+        "import torch\n"
+        "class Raises(torch.nn.Module):\n"
+        "    def __init__(self):\n"
+        f"        super().__init__(); {made}\n"
+        "    def forward(self, x):\n"
+        f"        {called}\n"
+        "def example_inputs():\n    return (torch.ones(1),)\n"
+    )
+    case = load(path)
+    road = Road(name="eager", runner="runners.eager", exporters=(), device="cpu")
+    outcome = Attempt(case, case.case.variant("Raises"), road, Workload(), lambda stage: None).outcome()
+    assert outcome.reason is not None
+    assert (outcome.verdict, outcome.stage, outcome.reason.code) == ("rejected", "run", "EAGER.failed")
+    assert (outcome.reason.where, outcome.reason.text) == (f"raises.py:{line}", text)
+    assert outcome.stages["run"].status == "failed"
+
+
 @pytest.mark.parametrize("at", ["example_inputs", "more_inputs"])
 def test_what_eager_raises_is_the_variants_own_failure(at: str, tmp_path: Path) -> None:
     size = {"example_inputs": 3, "more_inputs": 3, at: 4}

@@ -217,6 +217,20 @@ def test_what_onnx_runtime_says_of_inputs() -> None:
         ("IndexError: Error invoking function: c/runtime/src/iree/hal/buffer_view.c:47: OUT_OF_RANGE", "RUN.failed"),
         ("InternalError: Check failed: (value >= 0) is false: cannot make uint", "COMPILER.internal"),
         ("NotImplementedError: No registered serialization name for <class 'max'> found.", "CONVERT.failed"),
+        ('INVALID_NODE: creator && "Plugin not found, are the plugin name, version correct"', "OP.unsupported"),
+        ("IBuilder::buildSerializedNetwork: API Usage Error (Network must have at least one output", "GRAPH.invalid"),
+        ("NotImplementedError: Importing a program with an output of `None` is not yet implemented.", "CONVERT.failed"),
+        ("NotImplementedError: OutputKind.USER_OUTPUT for <class 'SymFloatArgument'>", "CONVERT.failed"),
+        ("ValueError: Unsupported output type in exported graph output: <class 'int'>", "CONVERT.failed"),
+        ("ValueError: Exported graph produced no Relax outputs", "CONVERT.failed"),
+        ("Compilation failed: See diagnostics\nerror: 'math.absf' op operand #0 must be floating", "COMPILER.internal"),
+        ("TypeError: Pair.forward() missing 1 required positional argument: 'y'", "INPUT.misfit"),
+        ("TypeError: Pair.forward() takes 2 positional arguments but 3 were given", "INPUT.misfit"),
+        (
+            "This is step 3/3 of exporting the model to ONNX.\n"
+            "TypeError: aten_normal_tensor_float() missing 1 required positional argument: 'std'",
+            "CONVERT.failed",
+        ),
         ("the cat sat on the mat", "UNCLASSIFIED"),
     ],
 )
