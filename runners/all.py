@@ -30,7 +30,7 @@ from runners.study.lane import Lane, LaneFailed, Limits
 from runners.study.listing import show_list
 from runners.study.plan import BadRequest, Profile, Round, Wanted
 from runners.study.rounds import Budget
-from runners.study.study import Settings, Study
+from runners.study.study import NoRoom, Settings, Study
 from runners.study.worker import Command, Job
 
 GPU_MINUTES = 8.0
@@ -96,6 +96,8 @@ def main(
         run(rounds, profile, output, resume, {"sm": sm}, traces, minutes)
     except (BadRequest, records.DamagedRecord, SameEnvironment) as error:
         _fail(str(error))
+    except NoRoom as error:
+        _fail(f"{error}: make room or point TMPDIR elsewhere; what was recorded is whole, add --resume to go on")
     except OSError as error:
         _fail(f"cannot write to {output}: {error.strerror or error}; what was recorded before is whole")
     if broken:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import resource
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from filelock import FileLock
@@ -17,10 +19,9 @@ ROOT = Path(__file__).parent.parent
 CASES = Path(__file__).parent / "cases"
 
 
-def study(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "runners.all", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+def study(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "runners.all", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, **options)
 
 
 def only_record(output: Path) -> records.Record:
@@ -109,6 +110,28 @@ def test_an_output_that_cannot_be_written(tmp_path: Path) -> None:
     assert result.returncode == 2
     assert "cannot write to" in result.stderr
     assert (tmp_path / "file").read_text() == "I was here"
+
+
+def test_a_disk_that_fills_leaves_the_record_as_it_was(tmp_path: Path) -> None:
+    def small_disk() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2500, 2500))
+
+    output = tmp_path / "results"
+    arguments = ("--case", str(CASES / "double.py"), "--backend", "export", "--output", str(output))
+    result = study(*arguments, preexec_fn=small_disk)
+    assert result.returncode == 2
+    assert (
+        result.stderr.strip() == f"error: cannot write to {output}: File too large; what was recorded before is whole"
+    )
+    assert only_record(output).cells
+
+
+def test_a_disk_that_fills_under_a_compiler_is_no_verdict_on_it(tmp_path: Path) -> None:
+    result = study("--case", str(CASES / "no_room.py"), "--backend", "export", "--output", str(tmp_path))
+    assert result.returncode == 2
+    assert "is full (OSError: [Errno 28] No space left on device): make room or point TMPDIR" in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert [cell.backend for cell in only_record(tmp_path).cells] == ["eager"]
 
 
 def test_a_second_study_on_one_folder_says_so(tmp_path: Path) -> None:
