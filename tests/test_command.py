@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from filelock import FileLock
 
+from runners.all import find_cases
 from runners.study import record as records
 
 ROOT = Path(__file__).parent.parent
@@ -82,6 +83,24 @@ def test_a_broken_case_file_is_told_in_one_sentence(tmp_path: Path, content: str
     assert str(path) in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
     assert not (tmp_path / "results").exists()
+
+
+def test_a_file_with_the_name_of_another_case_is_refused_since_their_cells_would_mix(tmp_path: Path) -> None:
+    content = (CASES / "double.py").read_text()
+    (tmp_path / "other").mkdir()
+    ours, first, second = tmp_path / "nms.py", tmp_path / "mine.py", tmp_path / "other" / "mine.py"
+    for path in (ours, first, second):
+        path.write_text(content)
+    found, broken = find_cases([str(ours), str(first), str(second)])
+    assert [case.path for case in found] == [str(first)]
+    assert [message.endswith("; rename your file") for message in broken] == [True, True]
+    assert broken[0].startswith(f"{ours} has the name of ")
+
+
+def test_a_case_of_ours_may_be_named_by_its_path_too() -> None:
+    found, broken = find_cases([str(ROOT / "models" / "nms.py"), "nms"])
+    assert [case.name for case in found] == ["nms"]
+    assert broken == []
 
 
 def test_a_broken_file_does_not_stop_the_others(tmp_path: Path) -> None:
