@@ -30,7 +30,7 @@ from runners.study.lane import Lane, LaneFailed, Limits
 from runners.study.listing import show_list
 from runners.study.plan import BadRequest, Profile, Round, Wanted
 from runners.study.rounds import Budget
-from runners.study.study import Settings, Study
+from runners.study.study import NoRoom, Settings, Study
 from runners.study.worker import Command, Job
 
 GPU_MINUTES = 8.0
@@ -99,6 +99,8 @@ def main(
         run(rounds, profile, output, resume, {"sm": sm}, traces, minutes)
     except (BadRequest, records.DamagedRecord, SameEnvironment) as error:
         _fail(str(error))
+    except NoRoom as error:
+        _fail(f"{error}: make room or point TMPDIR elsewhere; what was recorded is whole, add --resume to go on")
     except OSError as error:
         _fail(f"cannot write to {output}: {error.strerror or error}; what was recorded before is whole")
     if broken:
@@ -112,17 +114,17 @@ def find_cases(names: Sequence[str]) -> tuple[list[Case], list[str]]:
     broken = []
     for name in names:
         if name == "all":
-            clashes = [other for other in ours if other in found and found[other].path != ours[other].path]
-            broken += [f"two cases are called {other}; rename your file" for other in clashes]
-            found.update({other: ours[other] for other in ours if other not in clashes})
+            found.update(ours)
         elif name in ours:
             found[name] = ours[name]
         elif name.endswith(".py") or os.sep in name:
             try:
                 described = describe(Path(name))
-                if described.name in found and found[described.name].path != described.path:
-                    raise BrokenCase(f"two cases are called {described.name}; rename one of the files")
-                found[described.name] = described
+                # A record knows a case by its file's stem alone.
+                other = ours.get(described.name) or found.get(described.name)
+                if other and not Path(other.path).samefile(described.path):
+                    raise BrokenCase(f"{name} has the name of {other.path}; rename your file")
+                found[described.name] = other or described
             except BrokenCase as error:
                 broken.append(str(error))
         else:
@@ -221,7 +223,8 @@ def _neighbours(output: Path, folder: Path) -> list[records.Record]:
 
 
 def _earlier(folder: Path, resume: bool) -> list[records.Cell]:
-    """The cells to go on from. A record that is not gone on with is kept as `compat.previous.json`."""
+    """The cells to go on from. A record that is not gone on with is kept as `compat.previous.json`, in
+    place of the one before it."""
     path = folder / "compat.json"
     if not path.exists():
         return []

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import resource
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from filelock import FileLock
 
+from runners.all import find_cases
 from runners.study import record as records
 
 ROOT = Path(__file__).parent.parent
 CASES = Path(__file__).parent / "cases"
 
 
-def study(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "runners.all", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+def study(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "runners.all", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, **options)
 
 
 def only_record(output: Path) -> records.Record:
@@ -83,6 +85,24 @@ def test_a_broken_case_file_is_told_in_one_sentence(tmp_path: Path, content: str
     assert not (tmp_path / "results").exists()
 
 
+def test_a_file_with_the_name_of_another_case_is_refused_since_their_cells_would_mix(tmp_path: Path) -> None:
+    content = (CASES / "double.py").read_text()
+    (tmp_path / "other").mkdir()
+    ours, first, second = tmp_path / "nms.py", tmp_path / "mine.py", tmp_path / "other" / "mine.py"
+    for path in (ours, first, second):
+        path.write_text(content)
+    found, broken = find_cases([str(ours), str(first), str(second)])
+    assert [case.path for case in found] == [str(first)]
+    assert [message.endswith("; rename your file") for message in broken] == [True, True]
+    assert broken[0].startswith(f"{ours} has the name of ")
+
+
+def test_a_case_of_ours_may_be_named_by_its_path_too() -> None:
+    found, broken = find_cases([str(ROOT / "models" / "nms.py"), "nms"])
+    assert [case.name for case in found] == ["nms"]
+    assert broken == []
+
+
 def test_a_broken_file_does_not_stop_the_others(tmp_path: Path) -> None:
     broken = tmp_path / "broken.py"
     broken.write_text("def broken(:")
@@ -109,6 +129,28 @@ def test_an_output_that_cannot_be_written(tmp_path: Path) -> None:
     assert result.returncode == 2
     assert "cannot write to" in result.stderr
     assert (tmp_path / "file").read_text() == "I was here"
+
+
+def test_a_disk_that_fills_leaves_the_record_as_it_was(tmp_path: Path) -> None:
+    def small_disk() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2500, 2500))
+
+    output = tmp_path / "results"
+    arguments = ("--case", str(CASES / "double.py"), "--backend", "export", "--output", str(output))
+    result = study(*arguments, preexec_fn=small_disk)
+    assert result.returncode == 2
+    assert (
+        result.stderr.strip() == f"error: cannot write to {output}: File too large; what was recorded before is whole"
+    )
+    assert only_record(output).cells
+
+
+def test_a_disk_that_fills_under_a_compiler_is_no_verdict_on_it(tmp_path: Path) -> None:
+    result = study("--case", str(CASES / "no_room.py"), "--backend", "export", "--output", str(tmp_path))
+    assert result.returncode == 2
+    assert "is full (OSError: [Errno 28] No space left on device): make room or point TMPDIR" in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert [cell.backend for cell in only_record(tmp_path).cells] == ["eager"]
 
 
 def test_a_second_study_on_one_folder_says_so(tmp_path: Path) -> None:

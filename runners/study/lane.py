@@ -64,8 +64,7 @@ class Lane:
         try:
             with _interrupt_held_back():
                 self.directory = Path(tempfile.mkdtemp(prefix="gauntlet-lane-"))
-                if cache is not None and cache.exists():
-                    shutil.copytree(cache, worker.inductor_cache(self.directory))
+                self._start_with(cache)
                 self.connection, remote = multiprocessing.Pipe()
                 self.process = _start(remote, job.road.interpreter if job.road else None)
                 remote.close()
@@ -73,6 +72,15 @@ class Lane:
             self.close()
             raise
         self._say(msgspec.json.encode(msgspec.structs.replace(job, directory=str(self.directory))))
+
+    def _start_with(self, cache: Path | None) -> None:
+        if cache is None or not cache.exists():
+            return
+        try:
+            shutil.copytree(cache, worker.inductor_cache(self.directory))
+        except OSError as error:  # shutil's own has no words, but a list of what each file met
+            shutil.rmtree(self.directory, ignore_errors=True)
+            raise OSError(error.errno, error.strerror or error.args[0][-1][-1]) from error
 
     def start(self, command: Command) -> None:
         """Send a command; its answer comes through `events`."""

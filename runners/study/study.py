@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import re
 import shutil
 import sysconfig
 import tempfile
@@ -36,6 +37,13 @@ from runners.study.record import FAITHFUL, Cell, CellKey, Environment, Reason, R
 from runners.study.replay import name_of, write_script
 from runners.study.rounds import Budget, measure
 from runners.study.worker import Command, Event, Job, inductor_cache
+
+NO_ROOM = re.compile(r".*(?:No space left on device|Disk quota exceeded).*")
+
+
+class NoRoom(Exception):
+    """The disk that workers work on is full, so what they answer says nothing of a compiler."""
+
 
 LaneKey = tuple[str, str]
 """(variant, backend): a lane of the round at hand."""
@@ -146,7 +154,7 @@ class Study:
 
     def _ask_alone(self, command: Command) -> Any:
         """What a worker of its own answers; what it left in its Inductor cache is kept."""
-        lane = Lane(Job(case_path="", directory=""), self._limits, self._cache)
+        lane = self._new_lane(Job(case_path="", directory=""))
         try:
             answer = lane.ask(command)
             left = inductor_cache(lane.directory)
@@ -203,6 +211,7 @@ class Study:
                     continue
                 outcome = word if isinstance(word, Outcome) else word.outcome
                 if outcome is None or outcome.verdict not in FAITHFUL:
+                    _need_room(outcome, lane)
                     self._lanes.pop((variant.name, "eager")).close()
                 return
 
@@ -246,13 +255,13 @@ class Study:
 
     def _outcome(self, round_: Round, lane: Lane, word: Event | Outcome, name: str) -> Outcome:
         """What a lane's last word on an attempt comes to."""
-        if isinstance(word, Outcome):
-            outcome = word
-            self._lanes.pop((round_.variant.name, name)).close()
-        elif word.outcome is not None:
-            outcome = word.outcome
-        else:
+        outcome = word if isinstance(word, Outcome) else word.outcome
+        if outcome is None:
+            assert isinstance(word, Event)
             outcome = Outcome(verdict="rejected", stage="run", reason=Reason("UNCLASSIFIED", word.error or ""))
+        _need_room(outcome, lane)
+        if isinstance(word, Outcome):
+            self._lanes.pop((round_.variant.name, name)).close()
         outcome = _scrubbed(outcome, lane.directory)
         if outcome.verdict == "unavailable":
             self._missing[name] = outcome
@@ -387,8 +396,14 @@ class Study:
                 variant=variant,
                 road=way,
             )
-            self._lanes[key] = Lane(job, self._limits, self._cache)
+            self._lanes[key] = self._new_lane(job)
         return self._lanes[key]
+
+    def _new_lane(self, job: Job) -> Lane:
+        try:
+            return Lane(job, self._limits, self._cache)
+        except OSError as error:
+            raise NoRoom(f"a worker cannot be made: {error.strerror or error}") from error
 
     def _cell(self, round_: Round, name: str, outcome: Outcome | None) -> Cell:
         outcome = outcome or Outcome(verdict="unavailable")
@@ -451,6 +466,15 @@ def finished(cell: Cell | None) -> bool:
     time_stage = cell.stages.get("time")
     is_timed = cell.verdict in FAITHFUL or (cell.backend == "eager" and cell.verdict == "wrong")
     return not is_timed or (time_stage is not None and time_stage.status != "not_reached")
+
+
+def _need_room(outcome: Outcome | None, lane: Lane) -> None:
+    """Raise NoRoom where an attempt failed for want of room on the disk: by its words, or it died on a full one."""
+    if outcome is None or outcome.reason is None:
+        return
+    said = NO_ROOM.search(outcome.reason.text)
+    if said or (outcome.verdict == "crashed" and shutil.disk_usage(lane.directory.parent).free < 1 << 20):
+        raise NoRoom(f"{lane.directory.parent} is full ({said.group().strip() if said else 'a worker died on it'})")
 
 
 def _scrubbed(outcome: Outcome, lane_directory: Path | None = None) -> Outcome:

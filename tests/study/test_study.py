@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -21,8 +24,8 @@ from runners.study.lane import Limits
 from runners.study.plan import Round
 from runners.study.record import Cell, Environment, Reason, StageOutcome
 from runners.study.rounds import Budget
-from runners.study.study import Settings, Study, finished
-from runners.study.worker import Event
+from runners.study.study import NoRoom, Settings, Study, _need_room, finished
+from runners.study.worker import Command, Event
 
 CASES = Path(__file__).parent.parent / "cases"
 ENVIRONMENT = Environment(id="here", device="cpu", cpu="x", python="3", packages={}, when="2026-11-29T10:00:00+00:00")
@@ -312,3 +315,43 @@ def test_an_environment_that_cannot_be_made_costs_its_backends_rows_only(
         assert missing.reason is not None
         assert (missing.verdict, missing.reason.code) == ("unavailable", "ENV.not_made")
         assert missing.reason.text == "Could not find a version of elsewhere==1\n./bin/python -m pip"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "text", "free", "full"),
+    [
+        ("rejected", "error writing to /tmp/x.o: No space left on device\nmore", 1 << 30, True),
+        ("rejected", "OSError: [Errno 122] Disk quota exceeded", 1 << 30, True),
+        ("crashed", "the worker died of SIGBUS", 0, True),
+        ("crashed", "the worker died of SIGBUS", 1 << 30, False),
+        ("rejected", "the space of shapes is too large", 0, False),
+    ],
+)
+def test_what_a_full_disk_did_is_told_from_what_a_compiler_did(
+    verdict: Any, text: str, free: int, full: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=free))
+    lane: Any = SimpleNamespace(directory=tmp_path / "lane")
+    outcome = Outcome(verdict=verdict, reason=Reason("COMPILER.internal", text))
+    with pytest.raises(NoRoom, match=str(tmp_path)) if full else nullcontext():
+        _need_room(outcome, lane)
+
+
+def test_a_worker_for_which_there_is_no_room_ends_the_study(
+    tmp_path: Path, bad_backends: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+
+    def full(source: Any, target: Any) -> None:
+        raise shutil.Error([(source, target, "[Errno 28] No space left on device")])
+
+    ended = study(tmp_path, Heard())
+    ended._cache = cache
+    monkeypatch.setattr("shutil.copytree", full)
+    with pytest.raises(NoRoom, match=r"a worker cannot be made: .*No space left on device"):
+        ended._ask_alone(Command(do="forget"))
+    assert list(temporary.iterdir()) == []
