@@ -44,7 +44,7 @@ ELEMENT_TYPES = {
     "float8_e4m3fnuz": 18, "float8_e5m2": 19, "float8_e5m2fnuz": 20,
 }  # fmt: skip
 
-_NO_DEVICE = r"no CUDA-capable device|CUDA driver version is insufficient|CUDA failure"
+_NO_DEVICE = r"no CUDA-capable device|CUDA driver version is insufficient|CUDA failure|libcuda\.so"
 
 
 def probe(request: Request) -> None:
