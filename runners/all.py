@@ -21,6 +21,7 @@ from models import case as cases
 from models.case import BrokenCase, Case
 from runners.backends import RTX_TARGETS
 from runners.report import SameEnvironment, write_report
+from runners.report.page import not_reached
 from runners.study import environment as environments
 from runners.study import plan as plans
 from runners.study import record as records
@@ -186,8 +187,8 @@ def run(
                 _errors.print(f"interrupted; {record} is whole: add --resume to the command to go on", markup=False)
                 raise typer.Exit(130) from None
         page = write_report([*neighbours, records.read(folder / "compat.json")], output)
-    for cell in study.unreached:
-        console.print(f"not reached: {cell}", highlight=False, markup=False)
+    for what, backends in not_reached(environment).items():
+        console.print(f"not reached: {what}: {', '.join(backends)}", highlight=False, markup=False)
     console.print(
         f"{len(study.cells)} cells in {time.monotonic() - began:.0f} s, {study.ledger.overhead:.1%} of it neither in "
         f"a compiler nor in a called variant; verification took {study.ledger.verification:.0%} of the lanes' time. "

@@ -35,10 +35,20 @@ def probe(request: Request) -> None:
 
 
 def prepare() -> None:
-    """Let Inductor precompile its C++ headers, which it keeps for all later compilations."""
+    """Let Inductor make what it keeps for all later compilations: what it knows of the processor, and precompiled C++
+    headers or Triton's launcher."""
+    import torch
+    from torch._inductor import cpu_vec_isa
+
+    cpu_vec_isa.pick_vec_isa()
+    torch.compile(torch.neg)(torch.ones(8, device=compiles_for()))
+
+
+def compiles_for() -> str:
+    """The device that Inductor compiles for on this machine."""
     import torch
 
-    torch.compile(torch.neg)(torch.ones(8))
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def load(source: nn.Module, request: Request, backend: str = "inductor") -> Engine:

@@ -268,8 +268,9 @@ class Study:
         return outcome
 
     def _miss(self, round_: Round, names: Sequence[str]) -> None:
-        """Note what the deadline left out, in the record too."""
-        self.unreached += [f"{round_.case.name}/{round_.variant.name} {name} {round_.workload}" for name in names]
+        """Note what the deadline left out of what could have been tried, in the record too."""
+        where = f"{round_.case.name}/{round_.variant.name} {round_.workload}"
+        self.unreached += [f"{where}: {name}" for name in names if name not in self._missing]
         self.environment.flags["not_reached"] = self.unreached
         self._save()
 
@@ -315,7 +316,7 @@ class Study:
                 cell.facts["time_error"] = str(outcome.error)
                 cell.stages = {**cell.stages, "time": StageOutcome("failed")}
             else:
-                self._miss(round_, [f"the time of {key[1]}"])
+                self._miss(round_, [f"{key[1]} (its time)"])
         self._save()
         for key, cell in timed.items():
             if cell.timing is None:

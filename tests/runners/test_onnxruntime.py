@@ -50,11 +50,35 @@ def test_without_cuda_the_session_says_which_providers_it_has(tmp_path, capfd):
     no_gpu()
     with pytest.raises(Unavailable) as error:
         onnxruntime.probe(request(tmp_path, (), CUDA, "cuda"))
-    assert error.value.code == "ENV.no_provider"
+    assert error.value.code in ("ENV.no_provider", "ENV.no_device")  # where CUDA's libraries are, the driver is missing
     assert "the session has only CPUExecutionProvider" in error.value.text
     assert "libonnxruntime_providers_cuda.so" in error.value.text, "what it printed is part of the reason"
     assert "\x1b" not in error.value.text
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.onnxruntime_cuda
+@pytest.mark.parametrize(
+    ("missing", "code"),
+    [
+        # ONNX Runtime's own words: all that torch brings was found, the driver's library was not
+        (
+            "Failed to load library libonnxruntime_providers_cuda.so with error: libcuda.so.1: cannot open",
+            "ENV.no_device",
+        ),
+        ("CUDA failure 35: CUDA driver version is insufficient for CUDA runtime version", "ENV.no_device"),
+        ("libcublasLt.so.13: cannot open shared object file", "ENV.no_provider"),
+        ("asked for CUDAExecutionProvider, the session has only CPUExecutionProvider", "ENV.no_provider"),
+    ],
+)
+def test_a_missing_driver_is_told_from_missing_libraries(missing, code, tmp_path, monkeypatch):
+    def refuse(*arguments):
+        raise RuntimeError(missing)
+
+    monkeypatch.setattr(onnxruntime, "_open", refuse)
+    with pytest.raises(Unavailable) as error:
+        onnxruntime.probe(request(tmp_path, (), CUDA, "cuda"))
+    assert error.value.code == code
 
 
 @pytest.mark.onnxruntime_tensorrt
