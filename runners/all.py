@@ -36,7 +36,7 @@ from runners.study.worker import Command, Job
 
 GPU_MINUTES = 8.0
 
-STUDY_SHARE = 0.97
+STUDY_SHARE = 0.95
 """Of a budget in minutes, the study's share: the rest is for ending its workers and writing the report."""
 
 LANE_BYTES = 3 << 29

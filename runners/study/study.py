@@ -361,7 +361,7 @@ class Study:
         try:
             cell.facts.update(lane.ask(Command(do=what)))
         except LaneFailed as error:
-            cell.facts[f"{what}_error"] = str(error)
+            cell.facts |= {"cuda_graph": f"refused: {error}"} if what == "capture" else {f"{what}_error": str(error)}
 
     def _floor(self, cell: Cell) -> float | None:
         moved = cell.facts.get("floor_bytes")

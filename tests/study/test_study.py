@@ -20,7 +20,7 @@ from runners.study import interpreters
 from runners.study import record as records
 from runners.study.attempt import Outcome
 from runners.study.interpreters import NotMade
-from runners.study.lane import Limits
+from runners.study.lane import LaneFailed, Limits
 from runners.study.plan import Round
 from runners.study.record import Cell, Environment, Reason, StageOutcome
 from runners.study.rounds import Budget
@@ -253,6 +253,57 @@ def test_what_the_deadline_cuts_off_is_not_reached_and_has_no_verdict(play: Call
     assert not study.cells
     assert sorted(entry.rpartition(": ")[2] for entry in study.unreached) == ["crash", "elsewhere", "missing"]
     assert records.read(study.folder / "compat.json").environments[0].flags["not_reached"] == study.unreached
+
+
+class Asked:
+    """A lane that notes what it is asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.closed = False
+
+    def ask(self, command: Command) -> dict[str, Any]:
+        if command.do == "capture":
+            raise LaneFailed("the worker died of SIGABRT")
+        self.asked.append(command.do)
+        return {"kernels_counted": 3} if command.do == "count" else {}
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def closer(tmp_path: Path, has_gpu: bool, traces: int | None, *looks: tuple[str, str]) -> list[tuple[Asked, Cell]]:
+    """What becomes of a fresh lane and its cell at each look at a backend and verdict, one after the other."""
+    study = Study(here(), tmp_path, msgspec.structs.replace(settings(), has_gpu=has_gpu, traces=traces), Heard(), [])
+    (round_, _), seen = rounds("eager"), []
+    for backend, verdict in looks:
+        cell = study._cell(round_, backend, Outcome(verdict=verdict))  # type: ignore[arg-type]
+        lane = study._lanes[round_.variant.name, backend] = Asked()  # type: ignore[assignment]
+        study._look_closer(round_, (round_.variant.name, backend), cell)
+        seen.append((lane, cell))
+    return seen  # type: ignore[return-value]
+
+
+def test_on_a_card_a_lane_is_counted_once_and_is_never_timed_after_it(tmp_path: Path) -> None:
+    (first, cell), (second, _), (other, _) = closer(
+        tmp_path, True, 0, ("eager", "accepted"), ("eager", "accepted"), ("export", "accepted")
+    )
+    assert (first.asked, first.closed) == (["count"], True)
+    assert cell.facts == {"kernels_counted": 3, "cuda_graph": "refused: the worker died of SIGABRT"}
+    assert (second.asked, second.closed) == ([], False)
+    assert (other.asked, other.closed) == (["count"], True)
+
+
+def test_a_few_traces_go_to_whole_cells_of_eager_and_compile(tmp_path: Path) -> None:
+    looks = [
+        ("compile", "partial"),
+        ("export", "accepted"),
+        ("eager", "wrong"),
+        ("compile", "accepted"),
+        ("eager", "accepted"),
+    ]
+    assert [lane.asked for lane, _ in closer(tmp_path, False, 2, *looks)] == [[], [], ["trace"], ["trace"], []]
+    assert all(lane.asked == ["trace"] for lane, _ in closer(tmp_path, False, None, *looks))
 
 
 def test_a_deadline_ends_a_hanging_worker_and_the_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
