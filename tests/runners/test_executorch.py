@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 import torch
 
 from exporters import executorch_program, exported_program
-from exporters.exporter import Request, Unavailable
+from exporters.exporter import Request
 from runners import executorch
-from tests.runners.engines import BrainFloat, Drawn, PlainNonzero, Scaled, assert_as_eager, go, scaled_inputs
+from tests.runners.engines import BrainFloat, PlainNonzero, Scaled, assert_as_eager, go, scaled_inputs
 
 pytestmark = pytest.mark.executorch
-
-
-@pytest.mark.parametrize(
-    ("module", "inputs"),
-    [(Scaled(), scaled_inputs()), (BrainFloat(), (torch.rand(5).bfloat16(),))],
-    ids=["leaves", "bfloat16"],
-)
-def test_as_eager(module, inputs, tmp_path):
-    engine, request = go("executorch", module, inputs, tmp_path)
-    assert_as_eager(engine(*inputs), module, inputs)
-    assert request.facts["artifact_bytes"] == (tmp_path / "model.pte").stat().st_size
-    assert request.findings == [], "what XNNPACK leaves runs on ExecuTorch's own kernels"
 
 
 def test_operators_are_counted_with_and_without_xnnpack(tmp_path):
     inputs = scaled_inputs()
     _, request = go("executorch", Scaled(), inputs, tmp_path)
     assert request.facts["delegated_operators"] > 0
+    assert request.findings == [], "what XNNPACK leaves runs on ExecuTorch's own kernels"
     portable = Request(inputs, "cpu", tmp_path)
     artifact = executorch_program.export(exported_program.export(Scaled(), portable), portable)
     assert portable.facts["delegated_operators"] == 0
@@ -51,16 +38,3 @@ def test_another_shape_is_refused_in_words(tmp_path):
     engine, _ = go("executorch", BrainFloat(), (torch.rand(4),), tmp_path)
     with pytest.raises(RuntimeError, match="Attempted to resize a static tensor"):
         engine(torch.rand(5))
-
-
-def test_draws_are_live(tmp_path):
-    rows = torch.zeros(16)
-    engine, _ = go("executorch", Drawn(), (rows,), tmp_path)
-    assert not torch.equal(engine(rows), engine(rows))
-
-
-def test_a_missing_package_is_unavailable(monkeypatch, tmp_path):
-    monkeypatch.setitem(sys.modules, "executorch.exir", None)
-    with pytest.raises(Unavailable) as error:
-        executorch.probe(Request((), "cpu", tmp_path))
-    assert error.value.code == "ENV.no_package"

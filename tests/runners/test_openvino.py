@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 import torch
 from torch import nn
 
 from exporters import exported_program, openvino_model, traced_module
-from exporters.exporter import Request, Unavailable
+from exporters.exporter import Request
 from runners import openvino
-from tests.runners.engines import BrainFloat, Drawn, PlainNonzero, Scaled, assert_as_eager, go, scaled_inputs
+from tests.runners.engines import BrainFloat, PlainNonzero, Scaled, assert_as_eager, go, scaled_inputs
 
 
 class Refusing(nn.Module):
@@ -92,31 +90,6 @@ def test_another_shape_is_refused_unless_it_was_asked_dynamic(tmp_path):
     models = openvino_model.export(exported_program.export(BrainFloat(), request), request)
     rows = torch.rand(5)
     torch.testing.assert_close(openvino.load(models, request)(rows), rows * 2 + 1)
-
-
-@pytest.mark.openvino
-def test_outputs_are_the_users_own(tmp_path):
-    rows = torch.rand(4)
-    engine, _ = go("openvino", BrainFloat(), (rows,), tmp_path)
-    first = engine(rows)
-    kept = first.clone()
-    engine(rows + 1)
-    assert torch.equal(first, kept)
-
-
-@pytest.mark.openvino
-def test_draws_are_live(tmp_path):
-    rows = torch.zeros(16)
-    engine, _ = go("openvino", Drawn(), (rows,), tmp_path)
-    assert not torch.equal(engine(rows), engine(rows))
-
-
-@pytest.mark.openvino
-def test_a_missing_package_is_unavailable(monkeypatch, tmp_path):
-    monkeypatch.setitem(sys.modules, "openvino", None)
-    with pytest.raises(Unavailable) as error:
-        openvino.probe(Request((), "cpu", tmp_path))
-    assert error.value.code == "ENV.no_package"
 
 
 @pytest.mark.openvino_compile
