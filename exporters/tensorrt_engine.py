@@ -201,11 +201,11 @@ def _compare_dtypes(network: Any, source: OnnxModel, request: Request) -> None:
 def _compare_draws(trt: Any, network: Any, request: Request) -> None:
     """TensorRT's parser makes each random node a layer that fills a tensor; one that has none is a constant."""
     asked = request.facts.get("random_nodes", 0)
-    layers = [layer for layer in map(network.get_layer, range(network.num_layers)) if layer.type == trt.LayerType.FILL]
-    for layer in layers:
+    fills = [layer for layer in map(network.get_layer, range(network.num_layers)) if layer.type == trt.LayerType.FILL]
+    for layer in fills:
         layer.__class__ = trt.IFillLayer  # as the bindings cast a layer to its kind
     random = (trt.FillOperation.RANDOM_UNIFORM, trt.FillOperation.RANDOM_NORMAL)
-    held = sum(layer.operation in random for layer in layers)
+    held = sum(fill.operation in random for fill in fills)
     if asked:
         request.facts["random_layers"] = held
     if held < asked:

@@ -99,6 +99,7 @@ def test_every_name_and_signature_used_is_that_of_the_bindings():
             "profile": trt.IOptimizationProfile,
             "engine": trt.IHostMemory,
             "layer": trt.ILayer,
+            "fill": trt.IFillLayer,
             "error": trt.ParserError,
         },
         RUNNER: {"runtime": trt.Runtime, "engine": trt.ICudaEngine, "context": trt.IExecutionContext},
