@@ -13,7 +13,8 @@ package or the device is missing.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -55,6 +56,15 @@ class Stages:
         self.current = stage
         self._since = time.perf_counter()
         self.seconds.setdefault(stage, 0.0)
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """What is tried for its facts alone: its time belongs to no stage."""
+        self.stop()
+        try:
+            yield
+        finally:
+            self._since = time.perf_counter()
 
     def stop(self) -> None:
         """Close the books of the current stage; it stays current."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from exporters.exporter import Request
+from exporters.kernels import counted_kernels
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -20,6 +21,7 @@ def export(source: ExportedProgram, request: Request) -> Path:
     from torch._inductor import aoti_compile_and_package
 
     package = request.directory / "model.pt2"
-    aoti_compile_and_package(source, package_path=str(package))
+    with counted_kernels(request.facts):
+        aoti_compile_and_package(source, package_path=str(package))
     request.facts["artifact_bytes"] = package.stat().st_size
     return package

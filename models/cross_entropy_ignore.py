@@ -23,6 +23,8 @@ Source: pytorch/pytorch#70348 (NaN when every label is ignored).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -93,22 +95,19 @@ def inputs(workload: Workload, seed: int) -> tuple[Tensor, Tensor]:
     return _logits(workload, generator), _labels(workload, kept, generator)
 
 
-def more_inputs(workload: Workload) -> list[tuple[str, tuple[Tensor, Tensor]]]:
+def more_inputs(workload: Workload) -> Iterator[tuple[str, tuple[Tensor, Tensor]]]:
     """None, one and all labels kept, logits that saturate the softmax, and NaN logits under ignored labels."""
     assert workload.n is not None
     generator = torch.Generator().manual_seed(1)
     order = torch.randperm(workload.n, generator=generator)
-    sweep = [
-        (f"{count} kept", (_logits(workload, generator), _labels(workload, order < count, generator)))
-        for count in sorted({0, 1, workload.n - 1, workload.n})
-    ]
+    for count in sorted({0, 1, workload.n - 1, workload.n}):
+        yield f"{count} kept", (_logits(workload, generator), _labels(workload, order < count, generator))
     half = order % 2 == 0
     saturated = (20 * _logits(workload, generator)).clamp(-80, 80)
-    sweep.append(("saturated", (saturated, _labels(workload, half, generator))))
+    yield "saturated", (saturated, _labels(workload, half, generator))
     poisoned = _logits(workload, generator)
     poisoned[~half] = float("nan")
-    sweep.append(("nan where ignored", (poisoned, _labels(workload, half, generator))))
-    return sweep
+    yield "nan where ignored", (poisoned, _labels(workload, half, generator))
 
 
 def faults(arguments: tuple[Tensor, ...], outputs: tuple[Tensor, Tensor], workload: Workload) -> list[Fault]:

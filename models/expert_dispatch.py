@@ -18,6 +18,8 @@ Sources: Fedus, Zoph, Shazeer 2021, Switch Transformers (capacity, dropped token
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor, nn
 
@@ -108,7 +110,7 @@ def inputs(workload: Workload, seed: int) -> tuple[Tensor, Tensor, Tensor, Tenso
     return _with_routes(workload, routes, generator)
 
 
-def more_inputs(workload: Workload) -> list[tuple[str, tuple[Tensor, Tensor, Tensor, Tensor]]]:
+def more_inputs(workload: Workload) -> Iterator[tuple[str, tuple[Tensor, Tensor, Tensor, Tensor]]]:
     """All tokens to one expert (the first, the last), all experts hit alike, one hit by a single token, exactly
     the capacity and one more."""
     assert workload.n is not None and workload.k is not None
@@ -122,7 +124,8 @@ def more_inputs(workload: Workload) -> list[tuple[str, tuple[Tensor, Tensor, Ten
         ("exactly the capacity", torch.where(place < workload.k, 3, 4 + place % 4)),
         ("one over the capacity", torch.where(place < workload.k + 1, 3, 4 + place % 4)),
     ]
-    return [(name, _with_routes(workload, routes, generator)) for name, routes in sets]
+    for name, routes in sets:
+        yield name, _with_routes(workload, routes, generator)
 
 
 def faults(arguments: tuple[Tensor, ...], outputs: Tensor | tuple[Tensor, ...], workload: Workload) -> list[Fault]:

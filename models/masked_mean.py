@@ -19,6 +19,8 @@ objects makes the loss NaN).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor, nn
 
@@ -65,20 +67,17 @@ def inputs(workload: Workload, seed: int) -> tuple[Tensor, Tensor]:
     return _features(workload, generator), torch.rand(workload.n, generator=generator) < taken
 
 
-def more_inputs(workload: Workload) -> list[tuple[str, tuple[Tensor, Tensor]]]:
+def more_inputs(workload: Workload) -> Iterator[tuple[str, tuple[Tensor, Tensor]]]:
     """None, one and all rows selected, and rows not selected that hold NaN and infinity."""
     assert workload.n is not None
     generator = torch.Generator().manual_seed(1)
     order = torch.randperm(workload.n, generator=generator)
-    sweep = [
-        (f"{count} rows", (_features(workload, generator), order < count))
-        for count in sorted({0, 1, workload.n - 1, workload.n})
-    ]
+    for count in sorted({0, 1, workload.n - 1, workload.n}):
+        yield f"{count} rows", (_features(workload, generator), order < count)
     for value in (float("nan"), float("inf")):
         poisoned = _features(workload, generator)
         poisoned[order % 2 == 1] = value
-        sweep.append((f"{value} where not selected", (poisoned, order % 2 == 0)))
-    return sweep
+        yield f"{value} where not selected", (poisoned, order % 2 == 0)
 
 
 def faults(arguments: tuple[Tensor, ...], outputs: Tensor | tuple[Tensor, ...], workload: Workload) -> list[Fault]:

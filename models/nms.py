@@ -21,6 +21,9 @@ Sources: pytorch/pytorch#146152, pytorch/vision#9395 (detector exports stop insi
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
+
 import torch
 from torch import Tensor, nn
 
@@ -107,7 +110,7 @@ def inputs(workload: Workload, seed: int) -> tuple[Tensor, Tensor]:
     return _as_asked(workload, boxes, torch.randperm(workload.n, generator=generator) / workload.n)
 
 
-def more_inputs(workload: Workload) -> list[tuple[str, tuple[Tensor, Tensor]]]:
+def more_inputs(workload: Workload) -> Iterator[tuple[str, tuple[Tensor, Tensor]]]:
     """Boxes alike, apart, in a chain, without area; equal scores, and scores of both signs."""
     assert workload.n is not None
     n = workload.n
@@ -118,18 +121,16 @@ def more_inputs(workload: Workload) -> list[tuple[str, tuple[Tensor, Tensor]]]:
     points[:, 2:] = points[:, :2]
     mixed = torch.where(step % 2 == 0, points, _boxes(n, generator))
     scores = torch.randperm(n, generator=generator) / n
-    sets = [
-        ("all alike", unit, scores),
-        ("all apart", unit + 20 * step, scores),
-        ("a chain, each overlaps the next", unit + 3 * step, step.squeeze(1) / n),
-        ("without area", points, scores),
-        ("without area, all alike", torch.zeros_like(points), scores),
-        ("every second without area", mixed, scores),
-        ("equal scores", _boxes(n, generator), torch.full((n,), 0.5)),
-        ("few distinct scores", _boxes(n, generator), torch.randint(0, 3, (n,), generator=generator) / 4),
-        ("scores of both signs", _boxes(n, generator), scores - 0.5),
-    ]
-    return [(name, _as_asked(workload, boxes, scores)) for name, boxes, scores in sets]
+    asked = partial(_as_asked, workload)
+    yield "all alike", asked(unit, scores)
+    yield "all apart", asked(unit + 20 * step, scores)
+    yield "a chain, each overlaps the next", asked(unit + 3 * step, step.squeeze(1) / n)
+    yield "without area", asked(points, scores)
+    yield "without area, all alike", asked(torch.zeros_like(points), scores)
+    yield "every second without area", asked(mixed, scores)
+    yield "equal scores", asked(_boxes(n, generator), torch.full((n,), 0.5))
+    yield "few distinct scores", asked(_boxes(n, generator), torch.randint(0, 3, (n,), generator=generator) / 4)
+    yield "scores of both signs", asked(_boxes(n, generator), scores - 0.5)
 
 
 def faults(arguments: tuple[Tensor, ...], outputs: Tensor | tuple[Tensor, ...], workload: Workload) -> list[Fault]:

@@ -32,6 +32,9 @@ from torch import Tensor, nn
 BLOCK = 1024
 """Items counted together: two counts up to this share a float32 exactly, 1024 + 1024 · 2048 < 2^24."""
 
+VECTOR = 16
+"""Most numbers of 4 bytes that a CPU handles at once."""
+
 FILLER = 0
 """The item that an empty slot points at."""
 
@@ -69,11 +72,11 @@ def draw_noise(
         device: where the result lies; torch's default device if None.
 
     Returns:
-        float32 ``[batch, rounds(k), side(k) + 2 * side(max(n, k))]``, without ``batch`` if that is None,
-        uniform in [0, 1): for each rotation the amounts of the slots' rows, the positives' rows and the
-        negatives' rows, as fractions of the row.
+        float32 ``[batch, rounds(k), 2 * side(max(n, k)) + side(k)]``, without ``batch`` if that is None,
+        uniform in [0, 1): for each rotation the amounts of the positives' lines, the negatives' lines and
+        the slots' lines, as fractions of the line.
     """
-    shape: tuple[int, ...] = (rounds(k), side(k) + 2 * side(max(n, k)))
+    shape: tuple[int, ...] = (rounds(k), 2 * side(max(n, k)) + side(k))
     if batch is not None:
         shape = (batch, *shape)
     if generator is None:
@@ -124,74 +127,95 @@ def places(labels: Tensor) -> tuple[Tensor, Tensor]:
     return place.flatten(1).long(), upto[:, :, -1]
 
 
-def grid(n: Tensor, longest: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Columns, rows and length of the last row of the grid of n cells; ``longest`` >= ``side`` of every n."""
+def grid(n: Tensor, longest: int) -> Tensor:
+    """The grids of n cells each.
+
+    Args:
+        n: int32 ``[B, C]``.
+        longest: at least the ``side`` of every n.
+
+    Returns:
+        int32 ``[B, 4, C]``: columns, rows, length of the last row, and where the grid's lines begin among those
+        of all C grids, ``longest`` to each.
+    """
     squares = torch.arange(longest, dtype=torch.int32, device=n.device) ** 2
     columns = (squares < n.unsqueeze(-1)).sum(-1, dtype=torch.int32).clamp(min=1)
     rows = (n + columns - 1) // columns
-    return columns, rows, n - (rows - 1) * columns
+    start = torch.arange(n.shape[1], dtype=torch.int32, device=n.device) * longest
+    # In one tensor, because compilers write that out; else they work it all out anew for every cell.
+    return torch.stack([columns, rows, n - (rows - 1) * columns, start.expand_as(n)], 1)
 
 
-def shuffle(
-    row: Tensor, column: Tensor, cells: tuple[Tensor, Tensor, Tensor], noise: Tensor, start: Tensor | int
-) -> Tensor:
-    """Where a random bijection of the grid's cells sends the given cells.
-
-    A cell's image depends on the cell, the grid and the noise alone, and no two cells have the same image.
+def amounts(noise: Tensor, grids: Tensor) -> Tensor:
+    """How far each line of a grid turns in each rotation, less the line's length.
 
     Args:
-        row, column: int32 ``[B, K]``, the cells to follow.
-        cells: the ``grid`` of each, int32, expandable to ``[B, K]``.
         noise: float32 ``[B, rounds, width]``, rounds being even.
-        start: where a cell's amounts begin within ``width``: a number or int32 ``[B, K]``.
+        grids: the ``grid`` of each line, int32, expandable to ``[B, 4, width]``.
 
     Returns:
-        int32 ``[B, K]``, ``row * columns + column`` of the cell's image.
+        int32 ``[B, rounds, width]``, from minus the length to 0.
     """
-    columns, rows, last = cells
-    turns, width = noise.shape[1:]
-    noise = noise.flatten(1)
-    fixed, moving = row, column
-    for turn in range(turns):
+    columns, rows, last, start = grids.unbind(1)
+    line = torch.arange(noise.shape[-1], dtype=torch.int32, device=noise.device) - start
+    is_row = torch.arange(2, dtype=torch.int32, device=noise.device).view(2, 1) == 0
+    row, column = torch.where(line < rows - 1, columns, last), torch.where(line < last, rows, rows - 1)
+    length = torch.where(is_row, row.unsqueeze(1), column.unsqueeze(1)).unsqueeze(1)
+    # One product, rounded once and cut: the same in every engine. Rounding up to the length is harmless,
+    # since the whole line gets the same amount and a full turn is none.
+    return ((noise.unflatten(1, (-1, 2)) * length).to(torch.int32) - length).flatten(1, 2)
+
+
+def shuffle(cell: Tensor, grids: Tensor, amounts: Tensor) -> Tensor:
+    """Where a random bijection of the grid's cells sends the given cells.
+
+    A cell's image depends on the cell, the grid and the amounts alone, and no two cells have the same image.
+
+    Args:
+        cell: int32 ``[B, C]``, the cells to follow, counted row by row.
+        grids: the ``grid`` of each, int32, expandable to ``[B, 4, C]``.
+        amounts: int32 ``[B, rounds, width]``, of :func:`amounts`.
+
+    Returns:
+        int32 ``[B, C]``.
+    """
+    columns, rows, last, start = grids.unbind(1)
+    fixed = cell // columns
+    moving = cell - fixed * columns
+    for turn in range(amounts.shape[1]):
         if turn % 2 == 0:
             length = torch.where(fixed < rows - 1, columns, last)
         else:
             length = torch.where(fixed < last, rows, rows - 1)
-        fraction = noise.gather(1, (fixed + (start + turn * width)).long())
-        # One product, rounded once and cut: the same in every engine. Rounding up to the length is harmless,
-        # since the whole row gets the same amount and a full turn is none.
-        moved = moving - length + (fraction * length).to(torch.int32)
+        moved = moving + amounts[:, turn].gather(1, (fixed + start).long())
         fixed, moving = torch.where(moved < 0, moved + length, moved), fixed
     return fixed * columns + moving
 
 
-def draw(
-    table: Tensor,
-    cells: tuple[Tensor, Tensor, Tensor],
-    noise: Tensor,
-    start: int,
-    is_positive: Tensor,
-    rank: Tensor,
-) -> Tensor:
-    """Items that the random bijections of both classes put at the given ranks.
+def images(rank: Tensor, is_positive: Tensor, is_negative: Tensor, counts: Tensor, k: int, noise: Tensor) -> Tensor:
+    """Images of ranks within a class and of slots, each under the bijection of its kind.
 
     Args:
-        table: of :func:`partition`.
-        cells: the ``grid`` of both counts, each int32 ``[B, 2]``.
-        noise: float32 ``[B, rounds, width]``; the positives' amounts begin at ``start``, the negatives'
-            follow.
-        start: see ``noise``.
-        is_positive: bool, which class a slot wants; with ``rank`` expandable to ``[B, K]``.
-        rank: int32, below the count of that class; 0 also where a class is empty.
+        rank: int32 ``[B, C]``, below the count of the class or, for a slot, below k.
+        is_positive, is_negative: bool ``[B, C]``, what the rank is one of; a slot if neither.
+        counts: of :func:`partition`.
+        k: number of slots.
+        noise: of :func:`draw_noise`.
 
     Returns:
-        int64 ``[B, K]``. Where the class is empty, some number below the table's length.
+        int32 ``[B, C]``.
     """
-    columns, rows, last = (torch.where(is_positive, both[:, :1], both[:, 1:]) for both in cells)
-    row = rank // columns
-    begin = torch.where(is_positive, start, (noise.shape[-1] + start) // 2).to(torch.int32)
-    rank = shuffle(row, rank - row * columns, (columns, rows, last), noise, begin)
-    return table.gather(1, torch.where(is_positive, rank, table.shape[1] - 1 - rank).long()).long()
+    longest = (noise.shape[-1] - side(k)) // 2
+    # The slots are a third class of known size.
+    kinds = grid(nn.functional.pad(counts, (0, 1), value=k), longest)
+
+    def pick(is_positive: Tensor, is_negative: Tensor) -> Tensor:
+        others = torch.where(is_negative.unsqueeze(1), kinds[:, :, 1:2], kinds[:, :, 2:])
+        return torch.where(is_positive.unsqueeze(1), kinds[:, :, :1], others)
+
+    line = torch.arange(noise.shape[-1], dtype=torch.int32, device=noise.device).unsqueeze(0)
+    turned = amounts(noise, pick(line < longest, line < 2 * longest))
+    return shuffle(rank, pick(is_positive, is_negative), turned)
 
 
 class MaskedPartitionSampler(nn.Module):
@@ -209,13 +233,6 @@ class MaskedPartitionSampler(nn.Module):
         if k < 2:
             raise ValueError(f"k must be at least 2, to hold an item of each class, but is {k}")
         self.k = k
-        slot = torch.arange(k, dtype=torch.int32)
-        # The cells are constants: torch 2.13's Inductor leaves some unwritten if it computes slot % side.
-        self.register_buffer("row", slot // side(k), persistent=False)
-        self.register_buffer("column", slot % side(k), persistent=False)
-
-    row: Tensor
-    column: Tensor
 
     def noise(self, features: Tensor, labels: Tensor) -> Tensor:
         """The noise of one call on these inputs, as :func:`draw_noise` draws it."""
@@ -232,26 +249,19 @@ class MaskedPartitionSampler(nn.Module):
         # Half each; a short class is filled up from the other, and so is the odd slot of an odd k.
         take_negative = torch.minimum(negatives, k - positives.clamp(max=k // 2))
         take_positive = torch.minimum(positives, k - take_negative)
-        # The slots are a third class of known size; treating it as the others spares code and compile time.
-        columns, rows, last = grid(nn.functional.pad(counts, (1, 0), value=k), side(max(n, k)))
-        order = shuffle(
-            self.row.expand(batch, k),
-            self.column.expand(batch, k),
-            (columns[:, :1], rows[:, :1], last[:, :1]),
-            noise,
-            0,
-        )
-        is_positive = order < take_positive
-        valid = order < take_positive + take_negative
-        rank = torch.where(is_positive, order, order - take_positive)
-        index = draw(
-            table,
-            (columns[:, 1:], rows[:, 1:], last[:, 1:]),
-            noise,
-            side(k),
-            is_positive,
-            torch.where(valid, rank, 0),
-        )
+        taken = take_positive + take_negative
+        # The k slots, then k draws, all in one go: so the rotations are written, and compiled, once. Their
+        # number is rounded up because a compiler writes a loop twice if a part of a vector is left over.
+        cell = torch.arange(2 * k + -2 * k % VECTOR, dtype=torch.int32, device=labels.device).expand(batch, -1)
+        draw = cell - k
+        is_positive, is_negative = (draw >= 0) & (draw < take_positive), (draw >= take_positive) & (draw < taken)
+        rank = torch.where(is_negative, draw - take_positive, cell.clamp(max=k - 1))
+        rank = torch.where(is_positive, draw, rank)
+        image = images(rank, is_positive, is_negative, counts, k, noise)
+        order, rank = image[:, :k], image[:, k : 2 * k]
+        place = torch.where(is_positive[:, k : 2 * k], rank, table.shape[1] - 1 - rank)
+        index = table.gather(1, place.gather(1, order.long()).long()).long()
+        valid = order < taken
         return torch.where(valid, index, FILLER), valid
 
     def forward(
@@ -324,13 +334,13 @@ def subsample_labels_static(
     table, counts = partition(kind)
     take_positive = counts[:, :1].clamp(max=most)
     take_negative = torch.minimum(counts[:, 1:], num_samples - take_positive)
-    slot = torch.arange(most + num_samples, dtype=torch.int32, device=labels.device).unsqueeze(0)
-    is_positive = slot < most
+    slot = torch.arange(most + num_samples, dtype=torch.int32, device=labels.device).expand(batch, -1)
+    is_positive, is_negative = slot < most, slot >= most
     rank = torch.where(is_positive, slot, slot - most)
     valid = rank < torch.where(is_positive, take_positive, take_negative)
-    rank = torch.where(valid, rank, 0)
-    cells = grid(counts, side(max(n, num_samples)))
-    index = torch.where(valid, draw(table, cells, noise, side(num_samples), is_positive, rank), FILLER)
+    rank = images(torch.where(valid, rank, 0), is_positive, is_negative, counts, num_samples, noise)
+    index = table.gather(1, torch.where(is_positive, rank, table.shape[1] - 1 - rank).long()).long()
+    index = torch.where(valid, index, FILLER)
     if single:
         index, valid = index.squeeze(0), valid.squeeze(0)
     return index[..., :most], valid[..., :most], index[..., most:], valid[..., most:]

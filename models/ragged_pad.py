@@ -17,6 +17,7 @@ Sources: `torch.nn.utils.rnn.pad_sequence`; pytorch/pytorch#127153 (it does not 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import accumulate
 
 import torch
@@ -77,7 +78,7 @@ def inputs(workload: Workload, seed: int) -> tuple[Tensor, Tensor]:
     return _rows(workload, generator), _lengths(workload, weight)
 
 
-def more_inputs(workload: Workload) -> list[tuple[str, tuple[Tensor, Tensor]]]:
+def more_inputs(workload: Workload) -> Iterator[tuple[str, tuple[Tensor, Tensor]]]:
     """All rows in one sequence (first, last), all of one length, all but one of length 1, empty ones in between."""
     assert workload.n is not None
     generator = torch.Generator().manual_seed(1)
@@ -90,7 +91,8 @@ def more_inputs(workload: Workload) -> list[tuple[str, tuple[Tensor, Tensor]]]:
     ]
     if workload.n >= len(place):
         sets.append(("one long", torch.where(place == len(place) // 2, workload.n - len(place) + 1, 1)))
-    return [(name, (_rows(workload, generator), lengths)) for name, lengths in sets]
+    for name, lengths in sets:
+        yield name, (_rows(workload, generator), lengths)
 
 
 def faults(arguments: tuple[Tensor, ...], outputs: Tensor | tuple[Tensor, ...], workload: Workload) -> list[Fault]:

@@ -17,6 +17,8 @@ depends on data).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor, nn
 
@@ -80,7 +82,7 @@ def inputs(workload: Workload, seed: int) -> tuple[Tensor, Tensor]:
     return _rows(workload, generator), torch.where(counted, counts, 0)
 
 
-def more_inputs(workload: Workload) -> list[tuple[str, tuple[Tensor, Tensor]]]:
+def more_inputs(workload: Workload) -> Iterator[tuple[str, tuple[Tensor, Tensor]]]:
     """Counts all zero, all one, all the highest, one row alone (first and last), zeros in between."""
     assert workload.n is not None
     generator = torch.Generator().manual_seed(1)
@@ -93,7 +95,8 @@ def more_inputs(workload: Workload) -> list[tuple[str, tuple[Tensor, Tensor]]]:
         ("last row only", torch.where(place == workload.n - 1, 1, 0)),
         ("every second 0", torch.where(place % 2 == 0, 0, 3)),
     ]
-    return [(name, (_rows(workload, generator), counts)) for name, counts in sets]
+    for name, counts in sets:
+        yield name, (_rows(workload, generator), counts)
 
 
 def faults(arguments: tuple[Tensor, ...], outputs: Tensor | tuple[Tensor, ...], workload: Workload) -> list[Fault]:

@@ -20,6 +20,8 @@ Sources: torchvision, `torchvision/models/detection/retinanet.py`, `postprocess_
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor, nn
 
@@ -78,24 +80,22 @@ def inputs(workload: Workload, seed: int) -> tuple[Tensor, Tensor]:
     return _with_boxes(workload, _scores(workload.n, above, generator))
 
 
-def more_inputs(workload: Workload) -> list[tuple[str, tuple[Tensor, Tensor]]]:
-    """Counts around none, K and all; scores at the threshold, equal, NaN and infinite."""
+def more_inputs(workload: Workload) -> Iterator[tuple[str, tuple[Tensor, Tensor]]]:
+    """Counts around none, K and all; scores at the threshold, equal, NaN and infinite; each made when asked
+    for."""
     assert workload.n is not None and workload.k is not None
     n, k = workload.n, workload.k
     generator = torch.Generator().manual_seed(1)
-    sweep = [
-        (f"{above} above", _with_boxes(workload, _scores(n, above, generator)))
-        for above in sorted({0, 1, k - 1, k, k + 1, n - 1, n} & set(range(n + 1)))
-    ]
+    for above in sorted({0, 1, k - 1, k, k + 1, n - 1, n} & set(range(n + 1))):
+        yield f"{above} above", _with_boxes(workload, _scores(n, above, generator))
     place = torch.randperm(n, generator=generator)
-    sets = [
-        ("all at the threshold", torch.full((n,), THRESHOLD)),
-        ("all equal", torch.full((n,), 0.75)),
-        ("few distinct scores", 0.25 * (place % 4) + 0.125),
-        ("nan among them", torch.where(place % 3 == 0, float("nan"), _scores(n, n // 2, generator))),
-        ("infinities", torch.where(place % 3 == 0, float("-inf"), torch.where(place == 1, float("inf"), 0.625))),
-    ]
-    return sweep + [(name, _with_boxes(workload, scores)) for name, scores in sets]
+    yield "all at the threshold", _with_boxes(workload, torch.full((n,), THRESHOLD))
+    yield "all equal", _with_boxes(workload, torch.full((n,), 0.75))
+    yield "few distinct scores", _with_boxes(workload, 0.25 * (place % 4) + 0.125)
+    third = place % 3 == 0
+    yield "nan among them", _with_boxes(workload, torch.where(third, float("nan"), _scores(n, n // 2, generator)))
+    infinite = torch.where(third, float("-inf"), torch.where(place == 1, float("inf"), 0.625))
+    yield "infinities", _with_boxes(workload, infinite)
 
 
 def faults(arguments: tuple[Tensor, ...], outputs: tuple[Tensor, ...], workload: Workload) -> list[Fault]:

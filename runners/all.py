@@ -21,6 +21,7 @@ from models import case as cases
 from models.case import BrokenCase, Case
 from runners.backends import RTX_TARGETS
 from runners.report import SameEnvironment, write_report
+from runners.report.page import not_reached
 from runners.study import environment as environments
 from runners.study import plan as plans
 from runners.study import record as records
@@ -30,10 +31,13 @@ from runners.study.lane import Lane, LaneFailed, Limits
 from runners.study.listing import show_list
 from runners.study.plan import BadRequest, Profile, Round, Wanted
 from runners.study.rounds import Budget
-from runners.study.study import Settings, Study
+from runners.study.study import NoRoom, Settings, Study
 from runners.study.worker import Command, Job
 
 GPU_MINUTES = 8.0
+
+STUDY_SHARE = 0.97
+"""Of a budget in minutes, the study's share: the rest is for ending its workers and writing the report."""
 
 LANE_BYTES = 3 << 29
 """Memory that each living lane may count on: a gigabyte and a half."""
@@ -57,7 +61,7 @@ def main(
     batch: Annotated[str | None, typer.Option(help="Batches, as none,32.")] = None,
     noise: Annotated[str | None, typer.Option(help="Where randomness comes from: inside,input.")] = None,
     profile: Annotated[
-        Profile, typer.Option(help="quick: to N 100 000; full: to 10 M; gpu: as full, most valuable first.")
+        Profile, typer.Option(help="quick: to N 100 000; full: to 10 M; gpu: as full, on the GPU, most valuable first.")
     ] = "quick",
     output: Annotated[Path, typer.Option(help="Where records and the report go.")] = Path("results"),
     resume: Annotated[bool, typer.Option("--resume", help="Go on with this environment's record.")] = False,
@@ -96,6 +100,8 @@ def main(
         run(rounds, profile, output, resume, {"sm": sm}, traces, minutes)
     except (BadRequest, records.DamagedRecord, SameEnvironment) as error:
         _fail(str(error))
+    except NoRoom as error:
+        _fail(f"{error}: make room or point TMPDIR elsewhere; what was recorded is whole, add --resume to go on")
     except OSError as error:
         _fail(f"cannot write to {output}: {error.strerror or error}; what was recorded before is whole")
     if broken:
@@ -109,17 +115,17 @@ def find_cases(names: Sequence[str]) -> tuple[list[Case], list[str]]:
     broken = []
     for name in names:
         if name == "all":
-            clashes = [other for other in ours if other in found and found[other].path != ours[other].path]
-            broken += [f"two cases are called {other}; rename your file" for other in clashes]
-            found.update({other: ours[other] for other in ours if other not in clashes})
+            found.update(ours)
         elif name in ours:
             found[name] = ours[name]
         elif name.endswith(".py") or os.sep in name:
             try:
                 described = describe(Path(name))
-                if described.name in found and found[described.name].path != described.path:
-                    raise BrokenCase(f"two cases are called {described.name}; rename one of the files")
-                found[described.name] = described
+                # A record knows a case by its file's stem alone.
+                other = ours.get(described.name) or found.get(described.name)
+                if other and not Path(other.path).samefile(described.path):
+                    raise BrokenCase(f"{name} has the name of {other.path}; rename your file")
+                found[described.name] = other or described
             except BrokenCase as error:
                 broken.append(str(error))
         else:
@@ -152,6 +158,7 @@ def run(
     minutes: float | None,
 ) -> None:
     """Run the plan into `output/<environment>/` and write the report; `traces` cells are traced, None for all."""
+    began = time.monotonic()
     gpu = usable_gpu()
     environment = environments.detect({"sm": options["sm"]}, gpu["name"] if gpu else None)
     folder = output / environment.id
@@ -168,11 +175,10 @@ def run(
             budget=BUDGETS[profile],
             options=dict(options),
             traces=traces,
-            deadline=None if minutes is None else time.monotonic() + 60 * minutes,
+            deadline=None if minutes is None else began + STUDY_SHARE * 60 * minutes,
         )
         display = Display(console)
         study = Study(environment, folder, settings, display, earlier)
-        began = time.monotonic()
         with display.following(sum(len(study.todo(round_)) for round_ in rounds)):
             try:
                 study.run(rounds)
@@ -181,11 +187,12 @@ def run(
                 _errors.print(f"interrupted; {record} is whole: add --resume to the command to go on", markup=False)
                 raise typer.Exit(130) from None
         page = write_report([*neighbours, records.read(folder / "compat.json")], output)
-    for cell in study.unreached:
-        console.print(f"not reached: {cell}", highlight=False, markup=False)
+    for what, backends in not_reached(environment).items():
+        console.print(f"not reached: {what}: {', '.join(backends)}", highlight=False, markup=False)
     console.print(
-        f"{len(study.cells)} cells in {time.monotonic() - began:.0f} s, {study.overhead:.1%} of it with no lane at "
-        f"work; verification took {study.verification:.0%} of the lanes' time. Read {page}.",
+        f"{len(study.cells)} cells in {time.monotonic() - began:.0f} s, {study.ledger.overhead:.1%} of it neither in "
+        f"a compiler nor in a called variant; verification took {study.ledger.verification:.0%} of the lanes' time. "
+        f"Read {page}.",
         highlight=False,
         markup=False,
     )
@@ -217,7 +224,8 @@ def _neighbours(output: Path, folder: Path) -> list[records.Record]:
 
 
 def _earlier(folder: Path, resume: bool) -> list[records.Cell]:
-    """The cells to go on from. A record that is not gone on with is kept as `compat.previous.json`."""
+    """The cells to go on from. A record that is not gone on with is kept as `compat.previous.json`, in
+    place of the one before it."""
     path = folder / "compat.json"
     if not path.exists():
         return []

@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 from exporters.exporter import Request
+from runners.compiled import compiles_for
 from runners.runner import Engine
 
 
@@ -21,7 +22,7 @@ def prepare() -> None:
     import torch
     from torch._inductor import aoti_compile_and_package
 
-    program = torch.export.export(torch.nn.ReLU(), (torch.ones(8),))
+    program = torch.export.export(torch.nn.ReLU(), (torch.ones(8, device=compiles_for()),))
     with tempfile.TemporaryDirectory() as directory:
         aoti_compile_and_package(program, package_path=str(Path(directory) / "model.pt2"))
 

@@ -5,6 +5,7 @@ the device and handed to torch through DLPack, so nothing is copied on either si
 
 https://onnxruntime.ai/docs/api/python/api_summary.html
 https://onnxruntime.ai/docs/execution-providers/CUDA-ExecutionProvider.html
+https://onnxruntime.ai/docs/execution-providers/plugin-ep-libraries/ (TensorRT-RTX comes as such a plugin)
 """
 
 from __future__ import annotations
@@ -29,13 +30,15 @@ if TYPE_CHECKING:
 PROVIDE = "pip install -c constraints.txt '.[onnx]'"
 PROVIDE_CUDA = f"{PROVIDE}, a CUDA build of torch of the same CUDA major version, and an NVIDIA driver"
 PROVIDE_TENSORRT = f"{PROVIDE} 'tensorrt>=10.8', and an NVIDIA driver"
+PROVIDE_TENSORRT_RTX = "pip install -c constraints.txt '.[onnx_rtx]', an RTX card and its NVIDIA driver"
 
 CPU, CUDA, TENSORRT = "CPUExecutionProvider", "CUDAExecutionProvider", "TensorrtExecutionProvider"
 
 TENSORRT_RTX = "NvTensorRTRTXExecutionProvider"
 
-_FALLS_TO = {CPU: (), CUDA: (CPU,), TENSORRT: (CUDA, CPU), TENSORRT_RTX: (CUDA, CPU)}
-"""Where nodes go that a provider does not take; what went there is counted and makes the cell `partial`."""
+_FALLS_TO = {CPU: (), CUDA: (CPU,), TENSORRT: (CUDA, CPU)}
+"""Where nodes go that a provider does not take, a plugin's to the CPU; what went there is counted and makes the cell
+`partial`."""
 
 ELEMENT_TYPES = {
     # torch's name of a dtype: its number in onnx.TensorProto.DataType
@@ -44,23 +47,28 @@ ELEMENT_TYPES = {
     "float8_e4m3fnuz": 18, "float8_e5m2": 19, "float8_e5m2fnuz": 20,
 }  # fmt: skip
 
-_NO_DEVICE = r"no CUDA-capable device|CUDA driver version is insufficient|CUDA failure"
+_NO_DEVICE = r"no CUDA-capable device|CUDA driver version is insufficient|CUDA failure|libcuda\.so"
 
 
 def probe(request: Request) -> None:
     """Open a session on a one-node model and ask it which providers it really has: without CUDA,
     onnxruntime-gpu lists the CUDA provider, prints an error, and opens a CPU session."""
     provider = request.options["provider"]
-    provide = {CPU: PROVIDE, CUDA: PROVIDE_CUDA, TENSORRT: PROVIDE_TENSORRT}.get(provider, PROVIDE)
+    provide = {
+        CPU: PROVIDE, CUDA: PROVIDE_CUDA, TENSORRT: PROVIDE_TENSORRT, TENSORRT_RTX: PROVIDE_TENSORRT_RTX
+    }[provider]  # fmt: skip
     try:
         import onnx
         import onnxruntime  # noqa: F401
         import onnxscript  # noqa: F401
         import torch
+
+        if provider == TENSORRT_RTX:
+            import onnxruntime_ep_nv_tensorrt_rtx  # noqa: F401
     except ModuleNotFoundError as error:
-        raise Unavailable("ENV.no_package", str(error), PROVIDE) from error
+        raise Unavailable("ENV.no_package", str(error), provide) from error
     except ImportError as error:
-        raise Unavailable("ENV.broken_package", str(error), PROVIDE) from error
+        raise Unavailable("ENV.broken_package", str(error), provide) from error
 
     one = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1]) for name in ("x", "y")]
     graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", ["x"], ["y"])], "probe", one[:1], one[1:])
@@ -129,18 +137,37 @@ def _open(
     if profile:
         options.enable_profiling = True
         options.profile_file_prefix = str(profile)
-    about: dict[str, str] = {}
     if provider != CPU:
         _preload(provider)
-        about = {"device_id": str(device.index or 0)}
-        if stream is not None:
-            about["user_compute_stream"] = str(stream.cuda_stream)
-    providers = [(name, {} if name == CPU else about) for name in (provider, *_FALLS_TO[provider])]
+    about = {} if stream is None else {"user_compute_stream": str(stream.cuda_stream)}
+    providers: list[Any] | None = None
+    if provider == TENSORRT_RTX:
+        about |= {"has_user_compute_stream": "1"} if about else {}
+        options.add_provider_for_devices([_plugin_device(device.index or 0)], about)
+    else:
+        own = {"device_id": str(device.index or 0), **about}
+        providers = [(name, {} if name == CPU else own) for name in (provider, *_FALLS_TO[provider])]
     session = onnxruntime.InferenceSession(model, options, providers=providers, enable_fallback=0)
     session.disable_fallback()
     if provider not in session.get_providers():
         raise RuntimeError(f"asked for {provider}, the session has only {', '.join(session.get_providers())}")
     return session
+
+
+def _plugin_device(number: int) -> Any:
+    """The card of this number as ONNX Runtime's TensorRT-RTX plugin knows it; the plugin is registered once a
+    process."""
+    import onnxruntime
+    import onnxruntime_ep_nv_tensorrt_rtx as plugin
+
+    def devices() -> list[Any]:
+        return [device for device in onnxruntime.get_ep_devices() if device.ep_name == TENSORRT_RTX]
+
+    if not devices():
+        onnxruntime.register_execution_provider_library(TENSORRT_RTX, plugin.get_library_path())
+    if number >= len(found := devices()):
+        raise RuntimeError(f"asked for device {number}, {TENSORRT_RTX} knows {len(found)}")
+    return found[number]
 
 
 def _preload(provider: str) -> None:

@@ -1,6 +1,10 @@
 """Torch-TensorRT: an exported program, cut into TensorRT engines and operators that stay in torch.
 
+Its converters of `rand`, `randn` and `randperm` draw once, while the engine is built, and keep the draw as a constant
+(pytorch/TensorRT#4711): verification finds such a draw frozen, and `operators_left` tells which draws stayed in torch.
+
 https://docs.pytorch.org/TensorRT/user_guide/dynamo_export.html
+https://docs.pytorch.org/TensorRT/contributors/partitioning.html
 """
 
 from __future__ import annotations
@@ -29,16 +33,22 @@ def probe(request: Request) -> None:
 def load(source: ExportedProgram, request: Request) -> Engine:
     """Compile with engines of at least one operator, and count what stays in torch."""
     import torch_tensorrt
+    from torch.fx import GraphModule
 
     module = torch_tensorrt.dynamo.compile(
         source, arg_inputs=list(request.inputs), min_block_size=1, require_full_compilation=False
     )
-    engines = [child for name, child in module.named_children() if name.startswith("_run_on_acc")]
-    left = _operators(module)
+    engines, left = [], _operators(module)
     for name, child in module.named_children():
-        if name.startswith("_run_on_gpu"):
+        if isinstance(child, GraphModule):  # `_run_on_gpu_…`: a part that stays in torch
             left += _operators(child)
-    request.facts |= {"engines": len(engines), "operators_left": left}
+        elif name.startswith("_run_on_acc"):
+            engines.append(child)
+    request.facts |= {
+        "engines": len(engines),
+        "operators_left": left,
+        "artifact_bytes": sum(len(engine.serialized_engine) for engine in engines),
+    }
     if left or not engines:
         text = f"{len(engines)} engines, {len(left)} operators stayed in torch: {', '.join(left) or 'all'}"
         request.findings.append(Finding("partial", "FALLBACK.undelegated", text))
@@ -47,9 +57,8 @@ def load(source: ExportedProgram, request: Request) -> Engine:
 
 def _operators(module: Any) -> list[str]:
     """Names of the operators that a graph module calls itself."""
-    nodes = module.graph.nodes if hasattr(module, "graph") else ()
     return [
         str(node.target)
-        for node in nodes
+        for node in module.graph.nodes
         if node.op == "call_function" and getattr(node.target, "__name__", "") != "getitem"
     ]

@@ -9,6 +9,7 @@ https://docs.pytorch.org/xla/master/torchax.html
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -40,7 +41,8 @@ def probe(request: Request) -> None:
 
 
 def load(source: nn.Module, request: Request) -> Engine:
-    """Trace, lower and compile for the example; facts: bytes of StableHLO, compilations until the inspection."""
+    """Trace, lower and compile for the example; facts: StableHLO's operators and bytes, compilations until the
+    inspection."""
     import jax
     import torch
     from torch.utils import dlpack
@@ -80,7 +82,11 @@ def load(source: nn.Module, request: Request) -> Engine:
     request.stages.enter("capture")
     traced = jitted.trace(*arguments(request.inputs))
     request.stages.enter("convert")
-    request.facts["stablehlo_bytes"] = len(traced.lower().as_text())
+    program = traced.lower().as_text()
+    request.facts |= {
+        "stablehlo_operators": len(re.findall(r"(?<![#!.\w])stablehlo\.(?!return\b)\w", program)),
+        "stablehlo_bytes": len(program),
+    }
     request.stages.enter("build")
     call(*request.inputs)
 

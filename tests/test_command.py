@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import resource
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from filelock import FileLock
 
+from runners.all import find_cases
 from runners.study import record as records
 
 ROOT = Path(__file__).parent.parent
 CASES = Path(__file__).parent / "cases"
 
 
-def study(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "runners.all", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+def study(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "runners.all", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, **options)
 
 
 def only_record(output: Path) -> records.Record:
@@ -83,6 +85,24 @@ def test_a_broken_case_file_is_told_in_one_sentence(tmp_path: Path, content: str
     assert not (tmp_path / "results").exists()
 
 
+def test_a_file_with_the_name_of_another_case_is_refused_since_their_cells_would_mix(tmp_path: Path) -> None:
+    content = (CASES / "double.py").read_text()
+    (tmp_path / "other").mkdir()
+    ours, first, second = tmp_path / "nms.py", tmp_path / "mine.py", tmp_path / "other" / "mine.py"
+    for path in (ours, first, second):
+        path.write_text(content)
+    found, broken = find_cases([str(ours), str(first), str(second)])
+    assert [case.path for case in found] == [str(first)]
+    assert [message.endswith("; rename your file") for message in broken] == [True, True]
+    assert broken[0].startswith(f"{ours} has the name of ")
+
+
+def test_a_case_of_ours_may_be_named_by_its_path_too() -> None:
+    found, broken = find_cases([str(ROOT / "models" / "nms.py"), "nms"])
+    assert [case.name for case in found] == ["nms"]
+    assert broken == []
+
+
 def test_a_broken_file_does_not_stop_the_others(tmp_path: Path) -> None:
     broken = tmp_path / "broken.py"
     broken.write_text("def broken(:")
@@ -109,6 +129,28 @@ def test_an_output_that_cannot_be_written(tmp_path: Path) -> None:
     assert result.returncode == 2
     assert "cannot write to" in result.stderr
     assert (tmp_path / "file").read_text() == "I was here"
+
+
+def test_a_disk_that_fills_leaves_the_record_as_it_was(tmp_path: Path) -> None:
+    def small_disk() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2500, 2500))
+
+    output = tmp_path / "results"
+    arguments = ("--case", str(CASES / "double.py"), "--backend", "export", "--output", str(output))
+    result = study(*arguments, preexec_fn=small_disk)
+    assert result.returncode == 2
+    assert (
+        result.stderr.strip() == f"error: cannot write to {output}: File too large; what was recorded before is whole"
+    )
+    assert only_record(output).cells
+
+
+def test_a_disk_that_fills_under_a_compiler_is_no_verdict_on_it(tmp_path: Path) -> None:
+    result = study("--case", str(CASES / "no_room.py"), "--backend", "export", "--output", str(tmp_path))
+    assert result.returncode == 2
+    assert "is full (OSError: [Errno 28] No space left on device): make room or point TMPDIR" in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert [cell.backend for cell in only_record(tmp_path).cells] == ["eager"]
 
 
 def test_a_second_study_on_one_folder_says_so(tmp_path: Path) -> None:
@@ -138,21 +180,42 @@ def test_a_new_study_keeps_the_old_record_aside(tmp_path: Path) -> None:
     assert records.read(previous) == before
 
 
-def test_ctrl_c_leaves_a_valid_record_and_says_how_to_resume(tmp_path: Path) -> None:
+def cut_off(output: Path, number: int) -> tuple[int, str]:
+    """A study that gets this signal as soon as it has a record: its exit code, and what it said."""
     arguments = ["--case", "balanced_sampler", "--n", "1000", "--batch", "none", "--noise", "input"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "runners.all", *arguments, "--output", str(tmp_path)],
+        [sys.executable, "-m", "runners.all", *arguments, "--output", str(output)],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     deadline = time.monotonic() + 120
-    while not list(tmp_path.glob("*/compat.json")) and time.monotonic() < deadline:
+    while not list(output.glob("*/compat.json")) and time.monotonic() < deadline:
         time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
+    return process.returncode, errors
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_end_that_is_asked_for_leaves_a_valid_record_and_says_how_to_resume(tmp_path: Path, number: int) -> None:
+    code, errors = cut_off(tmp_path, number)
+    assert code == 130
     assert "--resume" in errors
     assert "Traceback" not in errors
     assert only_record(tmp_path).cells
+
+
+def test_a_killed_study_leaves_a_record_that_the_report_takes(tmp_path: Path) -> None:
+    code, _ = cut_off(tmp_path, signal.SIGKILL)
+    assert code == -signal.SIGKILL
+    (path,) = tmp_path.glob("*/compat.json")
+    cells = records.read(path).cells
+    assert cells
+    page = subprocess.run(
+        [sys.executable, "-m", "runners.report", str(path), "--output", str(tmp_path / "page")],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout.strip()  # fmt: skip
+    text = Path(page).read_text()
+    assert all(f"`{cell.backend}`" in text for cell in cells)
 
 
 def test_the_list_names_every_case_variant_and_backend() -> None:

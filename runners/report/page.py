@@ -158,13 +158,12 @@ def _case(section: Selection, links: Links, pictures: Sequence[Picture]) -> dict
 
 
 def not_reached(environment: Environment) -> dict[str, list[str]]:
-    """What the study's deadline left out, as 'case/variant at workload' -> backends."""
+    """What the study's deadline left out, as 'case/variant workload' -> backends."""
     listed = environment.flags.get(NOT_REACHED)
     found: dict[str, list[str]] = {}
     for entry in listed if isinstance(listed, list) else []:
-        what, _, rest = str(entry).partition(" ")
-        backend, _, workload = rest.partition(" ")
-        found.setdefault(f"{what} at {workload}" if workload else what, []).append(backend or "all backends")
+        what, _, backend = str(entry).rpartition(": ")
+        found.setdefault(what, []).append(backend)
     return found
 
 

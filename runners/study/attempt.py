@@ -23,6 +23,7 @@ from runners.backends import BACKENDS
 from runners.runner import Built, Loaded
 from runners.study import audit, compare
 from runners.study.environment import packages
+from runners.study.inputs import inputs_of, size_of, to_device
 from runners.study.reasons import reason_of
 from runners.study.record import STAGES, Reason, Stage, StageOutcome, Verdict
 
@@ -81,9 +82,10 @@ class Attempt:
         on_stage: Callable[[str], None],
         directory: Path | None = None,
         verified: bool = True,
+        kept_inputs: Path | None = None,
     ) -> None:
         self.case, self.variant, self.road, self.workload = case, variant, road, workload
-        self.directory, self.verified = directory, verified
+        self.directory, self.verified, self.kept_inputs = directory, verified, kept_inputs
         self.stages = Stages(on_stage)
         self.call: Loaded | None = None
         self.request: Request | None = None
@@ -131,9 +133,8 @@ class Attempt:
     def pool(self) -> list[tuple[Any, ...]]:
         """Inputs for timing, on the device: several, so that no call sees its predecessor's; fewer when large."""
         assert self.request is not None
-        size = sum(_bytes(argument) for argument in self.request.inputs)
-        count = max(2, min(POOL_SIZE, POOL_BYTES // max(size, 1)))
-        return [self._inputs(seed) for seed in range(count)]
+        count = max(2, min(POOL_SIZE, POOL_BYTES // max(size_of(self.request.inputs), 1)))
+        return [self.request.inputs, *(self._inputs(seed) for seed in range(1, count))]
 
     def _travel(self) -> None:
         import torch
@@ -156,13 +157,16 @@ class Attempt:
         )
         if self.road.interpreter:
             request.facts["packages"] = packages(["torch", *self.road.distributions])
+        request.facts["input_bytes"] = size_of(request.inputs)
         floor_bytes = self.case.optional("floor_bytes")
         if floor_bytes is not None:
             request.facts["floor_bytes"] = floor_bytes(self.workload)
+        began = time.perf_counter()
         self._runner.probe(request)
-        if self._exporters:  # every export starts with a capture; its import is charged to no cell
+        if self._exporters:  # every export starts with a capture; its import is charged to no stage
             import torch._dynamo
             import torch.export
+        request.facts["import_seconds"] = round(time.perf_counter() - began, 6)
         self.stages.enter("run" if is_eager else "capture")
         source = self._export(module, request)
         if not is_eager:
@@ -228,11 +232,13 @@ class Attempt:
             request.facts["audit_error"] = f"{type(error).__name__}: {error}"
 
     def _inputs(self, seed: int) -> tuple[Any, ...]:
-        arguments = self.case.inputs(self.variant, self.workload, seed)
-        return tuple(_to(argument, self.road.device) for argument in arguments)
+        arguments = inputs_of(self.case, self.variant, self.workload, seed, self.kept_inputs)
+        return to_device(arguments, self.road.device)
 
     def _end(self, verdict: Verdict, reason: Reason | None) -> Outcome:
         self.stages.stop()
+        if self.request and verdict != "unavailable":
+            self.request.facts.setdefault("peak_memory_bytes", _peak_memory())
         failed = self.stages.current if verdict in ("rejected", "wrong") else None
         stage: Any = None if verdict == "accepted" else self.stages.current
         return Outcome(
@@ -290,17 +296,3 @@ def _peak_memory() -> int | None:
         match = re.search(r"^VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
         return int(match.group(1)) << 10 if match else None
     return None
-
-
-def _to(argument: Any, device: str) -> Any:
-    import torch
-    from torch.utils._pytree import tree_map
-
-    return tree_map(lambda leaf: leaf.to(device) if isinstance(leaf, torch.Tensor) else leaf, argument)
-
-
-def _bytes(argument: Any) -> int:
-    import torch
-    from torch.utils._pytree import tree_leaves
-
-    return sum(leaf.nbytes for leaf in tree_leaves(argument) if isinstance(leaf, torch.Tensor))

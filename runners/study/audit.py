@@ -1,7 +1,7 @@
 """The audit: where a variant makes the host wait for the device, and whether a CUDA graph could hold it.
 
 `forecast` runs a module once, on the CPU and on real values, and judges every operator by its tags (PyTorch:
-aten/src/ATen/native/tags.yaml) and by what is known of its CUDA kernel. `count` and `capture` find out on a
+aten/src/ATen/native/tags.yaml) and by what is known of its CUDA kernel. `count`, `profile` and `capture` find out on a
 card (docs.pytorch.org: torch.cuda.set_sync_debug_mode, torch.profiler, torch.cuda.graph). `trace` writes a
 profile. None of them belongs into a timed pass.
 """
@@ -26,6 +26,9 @@ Call = Callable[..., Any]
 
 SYNCHRONISING = "called a synchronizing CUDA operation"
 """What torch's sync debug mode says of each wait."""
+
+AUDITED = "audited call"
+"""How the call that is counted is named in its profile."""
 
 
 class Wait(msgspec.Struct, frozen=True):
@@ -62,18 +65,28 @@ class HostWaits(msgspec.Struct, frozen=True):
 
 
 class CountedWaits(msgspec.Struct, frozen=True):
-    """What one call did on CUDA: waits that torch's sync debug mode reported, with the lines it blamed, and
-    the copies to the host and synchronising calls of the runtime that the profiler saw."""
+    """The waits of one call on CUDA that torch's sync debug mode reported, with the lines it blamed."""
 
     total: int
     waits: list[Wait]
+
+    def facts(self) -> dict[str, Any]:
+        """For `cell.facts`: one entry per wait."""
+        return {"host_waits_counted": _entries(self.waits)}
+
+
+class Profiled(msgspec.Struct, frozen=True):
+    """What the profiler saw of one call on CUDA, whoever made it: kernels, copies to the host, and synchronising
+    calls of the runtime."""
+
+    kernels: int
     copies_to_host: int
     synchronisations: int
 
     def facts(self) -> dict[str, Any]:
-        """For `cell.facts`: one entry per wait, and what the profiler saw."""
+        """For `cell.facts`."""
         return {
-            "host_waits_counted": _entries(self.waits),
+            "kernels_counted": self.kernels,
             "copies_to_host": self.copies_to_host,
             "synchronisations": self.synchronisations,
         }
@@ -117,7 +130,7 @@ def forecast(module: nn.Module, inputs: Sequence[Any], case_path: str | Path) ->
 
 
 def count(call: Call, inputs: Sequence[Any]) -> CountedWaits:
-    """Count the waits of one warm call on CUDA, once by sync debug mode and once by the profiler."""
+    """Count the waits of one warm call on CUDA that torch itself knows of."""
     import torch
 
     call(*inputs)
@@ -131,12 +144,42 @@ def count(call: Call, inputs: Sequence[Any]) -> CountedWaits:
         finally:
             torch.cuda.set_sync_debug_mode(mode)
     lines = Counter(f"{Path(one.filename).name}:{one.lineno}" for one in caught if SYNCHRONISING in str(one.message))
-    copies, synchronisations = _profiled_waits(call, inputs)
     return CountedWaits(
         total=sum(lines.values()),
         waits=[Wait("cuda", SYNCHRONISING, where, number) for where, number in lines.items()],
-        copies_to_host=copies,
-        synchronisations=synchronisations,
+    )
+
+
+def profile(call: Call, inputs: Sequence[Any]) -> Profiled:
+    """Count what one warm call does on CUDA. The profiler stays attached to the process: time nothing after it."""
+    import torch
+    from torch.profiler import ProfilerActivity, record_function
+    from torch.profiler import profile as profiled
+
+    call(*inputs)
+    torch.cuda.synchronize()
+    with profiled(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
+        with record_function(AUDITED):
+            call(*inputs)
+        torch.cuda.synchronize()
+    return seen(profiler.events() or [])
+
+
+def seen(events: Sequence[Any]) -> Profiled:
+    """What the profiler's events say of the call inside `record_function(AUDITED)`.
+
+    On the device nothing else was at work; of the host's events only those within the call count, since the profiler
+    and the closing synchronisation wait too.
+    """
+    on_device = [event.name for event in events if _on_device(event) and event.name != AUDITED]
+    span = next(event.time_range for event in events if event.name == AUDITED and not _on_device(event))
+    inside = [
+        event.name for event in events if not _on_device(event) and span.start <= event.time_range.start < span.end
+    ]
+    return Profiled(
+        kernels=sum(not name.startswith(("Memcpy", "Memset")) for name in on_device),
+        copies_to_host=sum("Memcpy DtoH" in name for name in on_device),
+        synchronisations=sum(name.startswith("cuda") and "Synchronize" in name for name in inside),
     )
 
 
@@ -217,23 +260,8 @@ def _user_line(case_path: str) -> str | None:
     return None
 
 
-def _profiled_waits(call: Call, inputs: Sequence[Any]) -> tuple[int, int]:
-    import torch
-    from torch.profiler import ProfilerActivity, profile, record_function
-
-    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
-        with record_function("audited call"):
-            call(*inputs)
-        torch.cuda.synchronize()
-    events = profiler.events() or []
-    # The profiler and the line above synchronise as well: only what lies inside the call counts.
-    span = next(event.time_range for event in events if event.name == "audited call")
-    names = [event.name for event in events]
-    inside = [event.name for event in events if span.start <= event.time_range.start < span.end]
-    return (
-        sum("Memcpy DtoH" in name for name in names),
-        sum(name.startswith("cuda") and "Synchronize" in name for name in inside),
-    )
+def _on_device(event: Any) -> bool:
+    return bool(event.device_type.name == "CUDA")
 
 
 def _checksum(value: Any, start: int = 0) -> int:

@@ -54,7 +54,8 @@ class Block(msgspec.Struct, frozen=True):
     Only on CUDA: `device_ms` over all calls between two events; `hot_ms` and `cold_ms`, the mean event time
     of one call from an empty queue with the L2 as the calls before left it and with the L2 cleared;
     `sm_mhz`, `throttled` and `others` (processes on the GPU that are not the study's, None when NVML cannot
-    tell) as read after the block; `peak_bytes`, the most that torch's allocator had handed out.
+    tell) as read after the block; `peak_bytes`, the most that torch's allocator had handed
+    out beyond what was held before the block.
     """
 
     calls: int
@@ -136,9 +137,10 @@ class CudaClock:
         arguments = _rotate(pool, calls, start)
         with _no_collection():
             _wake(call, arguments)
+            held = self._cuda.memory_allocated(self._device)
             self._cuda.reset_peak_memory_stats(self._device)
             total, device = self._timed(call, arguments)
-            peak = self._cuda.max_memory_allocated(self._device)
+            peak = self._cuda.max_memory_allocated(self._device) - held
             reading = self._gauge.read()
             singles = _rotate(pool, min(calls, SINGLES), start)
             hot = [self._timed(call, [inputs])[1] for inputs in singles]

@@ -79,16 +79,15 @@ def leaves(tree: Any) -> list[Any]:
     ]
 
 
-def clone(tree: Any, device: str | None = None) -> Any:
-    """A copy of nested tensors that shares no memory with them, on `device` if one is given; detached."""
+def clone(tree: Any) -> Any:
+    """A copy of nested tensors that shares no memory with them; detached."""
     import torch
     from torch.utils._pytree import tree_map
 
     def copy(leaf: Any) -> Any:
         if not isinstance(leaf, torch.Tensor):
             return leaf
-        copied = leaf.detach().clone() if device is None else leaf.detach().to(device, copy=True)
-        return copied.requires_grad_(leaf.requires_grad and leaf.is_leaf)
+        return leaf.detach().clone().requires_grad_(leaf.requires_grad and leaf.is_leaf)
 
     return tree_map(copy, tree)
 

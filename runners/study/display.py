@@ -69,15 +69,20 @@ class Display:
         )
         self._describe(None)
 
+    def making(self, name: str) -> None:
+        self._say(f"making the environment of {name}: its packages are installed, this once")
+
     def measuring(self, round_: Round, lanes: int) -> None:
         self._at_work.clear()
-        text = f"measuring {lanes} lanes of {round_.case.name} {round_.workload}"
-        self._describe(text)
-        if not self._console.is_terminal:
-            self._console.print(text, highlight=False, soft_wrap=True)
+        self._say(f"measuring {lanes} lanes of {round_.case.name} {round_.workload}")
 
     def sampled(self, cell: Cell, samples: int) -> None:
         self._describe(f"measuring {cell.case} {cell.workload}: round {samples}, {cell.variant}/{cell.backend}")
+
+    def _say(self, text: str) -> None:
+        self._describe(text)
+        if not self._console.is_terminal:
+            self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def _describe(self, text: str | None) -> None:
         elapsed = time.monotonic() - self._began

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from exporters.exporter import Finding
 from runners.study import compare
+from runners.study.inputs import LARGE, size_of
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 CALLS = 4
+"""Held at once; of large inputs two."""
 
 _POISON = 113
 
@@ -56,7 +58,8 @@ def _held(
 ) -> tuple[frozenset[int], frozenset[int], frozenset[int]]:
     """Numbers of the outputs that share memory between calls, with an input, and that a later call changed."""
     held, copies, memories, entangled = [], [], [], set()
-    for number in range(CALLS):
+    calls = CALLS if size_of(arguments) < LARGE else 2
+    for number in range(calls):
         handed = compare.clone(arguments[number % len(arguments)])
         outputs = compare.leaves(call(*handed))
         inputs = [memory for leaf in compare.leaves(handed) if (memory := _memory(leaf))]

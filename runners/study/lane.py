@@ -26,7 +26,7 @@ import psutil
 
 from runners.study import worker
 from runners.study.attempt import Outcome, stage_outcomes
-from runners.study.interpreters import ROOT
+from runners.study.interpreters import command
 from runners.study.record import STAGES, Reason
 from runners.study.worker import Command, Event, Job
 
@@ -38,10 +38,12 @@ _server.set_forkserver_preload(["runners.study.preload"])
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker may use: seconds in one stage, bytes of memory with its children."""
+    """What a worker may use: seconds in one stage, bytes of memory with its children; and when it is ended whatever
+    it does (`time.monotonic`)."""
 
     seconds: dict[str, float] = msgspec.field(default_factory=lambda: dict.fromkeys(STAGES, 180.0))
     memory_bytes: int = 8 << 30
+    deadline: float | None = None
 
 
 class LaneFailed(Exception):
@@ -62,8 +64,7 @@ class Lane:
         try:
             with _interrupt_held_back():
                 self.directory = Path(tempfile.mkdtemp(prefix="gauntlet-lane-"))
-                if cache is not None and cache.exists():
-                    shutil.copytree(cache, worker.inductor_cache(self.directory))
+                self._start_with(cache)
                 self.connection, remote = multiprocessing.Pipe()
                 self.process = _start(remote, job.road.interpreter if job.road else None)
                 remote.close()
@@ -71,6 +72,15 @@ class Lane:
             self.close()
             raise
         self._say(msgspec.json.encode(msgspec.structs.replace(job, directory=str(self.directory))))
+
+    def _start_with(self, cache: Path | None) -> None:
+        if cache is None or not cache.exists():
+            return
+        try:
+            shutil.copytree(cache, worker.inductor_cache(self.directory))
+        except OSError as error:  # shutil's own has no words, but a list of what each file met
+            shutil.rmtree(self.directory, ignore_errors=True)
+            raise OSError(error.errno, error.strerror or error.args[0][-1][-1]) from error
 
     def start(self, command: Command) -> None:
         """Send a command; its answer comes through `events`."""
@@ -124,6 +134,8 @@ class Lane:
 
     def _overdue(self) -> Outcome | None:
         """The verdict on a worker that outlived a limit; the worker is ended."""
+        if self.limits.deadline is not None and time.monotonic() > self.limits.deadline:
+            return self._ended("timeout", Reason("TIME.limit", "the study's time was up"))
         limit = self.limits.seconds.get(self.stage or "run", 180.0)
         if time.monotonic() - self._since > limit:
             text = f"stage {self.stage or 'run'} outlived its limit of {limit:g} s"
@@ -188,15 +200,10 @@ class _Foreign:
 
     def __init__(self, interpreter: str, remote: Connection) -> None:
         code = (
-            "import sys; from multiprocessing.connection import Connection; from runners.study import worker; "
-            "worker.main(Connection(int(sys.argv[1])))"
+            "from multiprocessing.connection import Connection; from runners.study import worker; "
+            f"worker.main(Connection({remote.fileno()}))"
         )
-        self._process = subprocess.Popen(
-            [interpreter, "-c", code, str(remote.fileno())],
-            pass_fds=[remote.fileno()],
-            cwd=ROOT,
-            start_new_session=True,
-        )
+        self._process = subprocess.Popen(command(interpreter, code), pass_fds=[remote.fileno()], start_new_session=True)
         self.pid = self._process.pid
 
     def join(self, timeout: float) -> None:

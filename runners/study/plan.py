@@ -13,7 +13,8 @@ from models.case import Case, Noise, Variant, Workload
 from runners.backends import BACKENDS
 
 Profile = Literal["quick", "full", "gpu"]
-"""quick: to N 100 000, in minutes on two cores. full: to N 10 M. gpu: as full, most valuable first, in a budget."""
+"""quick: to N 100 000, in minutes on two cores. full: to N 10 M. gpu: as full, most valuable first, in a budget, and
+of the backends only those that can use a GPU."""
 
 _MOST_BATCHED = 100_000
 """The largest N that is batched unasked."""
@@ -56,7 +57,7 @@ def plan(cases: Sequence[Case], wanted: Wanted) -> list[Round]:
     for name in wanted.variants or ():
         if name not in known:
             raise BadRequest(f"unknown variant {name!r}; valid here: {', '.join(sorted(known))}")
-    backends = select_backends(wanted.backends)
+    backends = select_backends(wanted.backends, wanted.profile)
     rounds = [
         Round(case=case, workload=workload, variant=variant, denominator=_denominator(case, variant), backends=backends)
         for case in cases
@@ -75,13 +76,17 @@ def _denominator(case: Case, variant: Variant) -> Variant | None:
     return next((other for other in variable if other.name == variant.rewrites), variable[0] if variable else None)
 
 
-def select_backends(names: Sequence[str] | None) -> tuple[str, ...]:
+def select_backends(names: Sequence[str] | None, profile: Profile = "quick") -> tuple[str, ...]:
     """The backends asked for, in the table's order; eager always, for all others are judged against it. Unasked,
-    those with an environment of their own are left out."""
+    those with an environment of their own are left out, and for a GPU those that run on the CPU only."""
     for name in names or ():
         if name not in BACKENDS:
             raise BadRequest(f"unknown backend {name!r}; valid: {', '.join(BACKENDS)}")
-    wanted = names or [name for name, backend in BACKENDS.items() if not backend.requirements]
+    wanted = names or [
+        name
+        for name, backend in BACKENDS.items()
+        if not backend.requirements and not (profile == "gpu" and backend.device == "cpu")
+    ]
     return tuple(name for name in BACKENDS if name in wanted or name == "eager")
 
 

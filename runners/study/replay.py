@@ -5,6 +5,7 @@ Every cell has a script of its own under `repro/`; `python -m pdb` on it stops w
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,10 @@ import msgspec
 
 from models import case as cases
 from models.case import Case, Workload
+from runners.backends import BACKENDS
 from runners.study.attempt import Attempt, road
 from runners.study.device import gpu_facts
+from runners.study.interpreters import command, home, interpreter
 from runners.study.record import Cell, write_aside
 
 _SCRIPT = '''"""Replays one cell: {title}."""
@@ -33,7 +36,12 @@ replay(
 
 def replay(case: str, variant: str, backend: str, workload: dict[str, Any], options: dict[str, Any]) -> None:
     """Attempt the cell and print its stages, its verdict and the compiler's words; `case` is the name of one
-    of ours or a path."""
+    of ours or a path. A backend with an environment of its own is replayed there."""
+    requirements = BACKENDS[backend].requirements
+    if requirements and Path(sys.prefix) != home(backend, requirements):
+        asked = {"case": case, "variant": variant, "backend": backend, "workload": workload, "options": options}
+        code = f"from runners.study.replay import replay; replay(**{asked!r})"
+        sys.exit(subprocess.call(command(interpreter(backend, requirements), code)))
     module = cases.load(case if case.endswith(".py") else cases.CATALOGUE / f"{case}.py")
     attempt = Attempt(
         module,

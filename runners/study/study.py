@@ -10,16 +10,16 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import re
 import shutil
 import sysconfig
 import tempfile
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -29,20 +29,42 @@ from runners.study import record as records
 from runners.study.attempt import Outcome, road
 from runners.study.clock import Block
 from runners.study.device import floor_ms
-from runners.study.interpreters import NotMade, interpreter
+from runners.study.interpreters import NotMade, interpreter, is_made
 from runners.study.lane import Lane, LaneFailed, Limits, events
+from runners.study.ledger import Ledger
 from runners.study.plan import Round
 from runners.study.record import FAITHFUL, Cell, CellKey, Environment, Reason, Record, StageOutcome
 from runners.study.replay import name_of, write_script
 from runners.study.rounds import Budget, measure
 from runners.study.worker import Command, Event, Job, inductor_cache
 
+NO_ROOM = re.compile(r".*(?:No space left on device|Disk quota exceeded).*")
+
+
+class NoRoom(Exception):
+    """The disk that workers work on is full, so what they answer says nothing of a compiler."""
+
+
 LaneKey = tuple[str, str]
 """(variant, backend): a lane of the round at hand."""
+
+GRACE_SECONDS = 2.0
+"""What is at work at the deadline may end by itself for so long; then it is ended."""
+
+TRACED = ("eager", "compile")
+"""The backends whose whole cells are traced when only a few are."""
+
+INPUTS_HELD = 5
+"""How many times its inputs an attempt may hold, to compare what calls leave of them."""
+
+SIDE_BY_SIDE_BYTES = 4 << 30
+"""What the inputs of attempts side by side may take together."""
 
 
 class Listener(Protocol):
     """Who is told how the study goes."""
+
+    def making(self, name: str) -> None: ...
 
     def stage(self, cell: Cell, stage: str) -> None: ...
 
@@ -83,28 +105,20 @@ class Study:
         self._lanes: dict[LaneKey, Lane] = {}
         self._case: str | None = None
         self._cache: Path | None = None
+        self._kept_inputs: Path | None = None
         self._traced = 0
+        self._profiled: set[tuple[str, LaneKey]] = set()
+        deadline = None if settings.deadline is None else settings.deadline + GRACE_SECONDS
+        self._limits = msgspec.structs.replace(settings.limits, deadline=deadline)
         self._interpreters: dict[str, str] = {}
         self._missing: dict[str, Outcome] = {}
         self._bandwidth: dict[str, float | None] = {}
-        self._began = time.monotonic()
-        self._busy = 0.0
-
-    @property
-    def overhead(self) -> float:
-        """The share of the wall time in which no worker was at work for us."""
-        return 1 - self._busy / max(time.monotonic() - self._began, 1e-9)
-
-    @property
-    def verification(self) -> float:
-        """The share of verification in the time of all lanes."""
-        spent = [(name, o.seconds or 0.0) for c in self.cells.values() for name, o in c.stages.items()]
-        return sum(s for name, s in spent if name == "verify") / max(sum(s for _, s in spent), 1e-9)
+        self.ledger = Ledger()
 
     def run(self, rounds: Sequence[Round]) -> None:
         """Run the plan to its end, or to the deadline; what was not reached is in `unreached`."""
-        with tempfile.TemporaryDirectory(prefix="gauntlet-cache-") as cache:
-            self._cache = Path(cache) / "inductor"
+        with tempfile.TemporaryDirectory(prefix="gauntlet-study-") as shared:
+            self._cache, self._kept_inputs = Path(shared) / "inductor", Path(shared) / "inputs"
             try:
                 self._prepare(rounds)
                 for round_ in rounds:
@@ -119,21 +133,28 @@ class Study:
         every lane starts with.
         """
         names = {name for round_ in rounds if self.todo(round_) for name in round_.backends}
-        with self._working(True):
-            for name in sorted(names):
-                if name in BACKENDS and BACKENDS[name].requirements:
-                    try:
-                        self._interpreters[name] = str(interpreter(name, BACKENDS[name].requirements))
-                    except NotMade as error:
-                        self._missing[name] = Outcome(verdict="unavailable", reason=Reason("ENV.not_made", str(error)))
-            for runner in sorted({road(name, {}, self.settings.has_gpu).runner for name in names}):
-                if hasattr(importlib.import_module(runner), "prepare"):
-                    with contextlib.suppress(LaneFailed):  # its cells will say what is wrong with it
-                        self._ask_alone(Command(do="prepare", path=runner))
+        began = time.monotonic()
+        for name in sorted(names):
+            if name in BACKENDS and BACKENDS[name].requirements:
+                self._make(name, BACKENDS[name].requirements)
+        for runner in sorted({road(name, {}, self.settings.has_gpu).runner for name in names}):
+            if hasattr(importlib.import_module(runner), "prepare"):
+                with contextlib.suppress(LaneFailed):  # its cells will say what is wrong with it
+                    self._ask_alone(Command(do="prepare", path=runner))
+        self.ledger.theirs(time.monotonic() - began)
+
+    def _make(self, name: str, requirements: Sequence[str]) -> None:
+        if not is_made(name, requirements):
+            self.listener.making(name)
+        try:
+            self._interpreters[name] = str(interpreter(name, requirements))
+        except NotMade as error:
+            outcome = Outcome(verdict="unavailable", reason=Reason("ENV.not_made", str(error)))
+            self._missing[name] = _scrubbed(outcome)
 
     def _ask_alone(self, command: Command) -> Any:
         """What a worker of its own answers; what it left in its Inductor cache is kept."""
-        lane = Lane(Job(case_path="", directory=""), self.settings.limits, self._cache)
+        lane = self._new_lane(Job(case_path="", directory=""))
         try:
             answer = lane.ask(command)
             left = inductor_cache(lane.directory)
@@ -167,6 +188,8 @@ class Study:
         for lane in self._lanes.values():
             with contextlib.suppress(LaneFailed):  # a lane that died is replaced when it is needed
                 lane.ask(Command(do="forget"))
+        if self._kept_inputs is not None:
+            shutil.rmtree(self._kept_inputs, ignore_errors=True)
 
     def _make_room(self, round_: Round) -> None:
         """End lanes of other cases, and of other variants when there are many: each holds memory."""
@@ -182,57 +205,72 @@ class Study:
         assert variant is not None
         lane = self._lane(round_, variant, "eager")
         lane.start(Command(do="attempt", workload=round_.workload, verified=False))
-        with self._working(True):
-            while True:
-                for _, word in events([lane]):
-                    if isinstance(word, Event) and word.stage is not None:
-                        continue
-                    outcome = word if isinstance(word, Outcome) else word.outcome
-                    if outcome is None or outcome.verdict not in FAITHFUL:
-                        self._lanes.pop((variant.name, "eager")).close()
-                    return
+        while True:
+            for _, word in events([lane]):
+                if isinstance(word, Event) and word.stage is not None:
+                    continue
+                outcome = word if isinstance(word, Outcome) else word.outcome
+                if outcome is None or outcome.verdict not in FAITHFUL:
+                    _need_room(outcome, lane)
+                    self._lanes.pop((variant.name, "eager")).close()
+                return
 
     def _attempt(self, round_: Round, names: Sequence[str]) -> None:
-        """Take these backends through their stages, as many at a time as the settings say."""
-        waiting, at_work = deque(names), dict[Lane, str]()
+        """Take these backends through their stages, as many at a time as the settings and the inputs allow. Those for
+        which the device's memory did not suffice beside others are tried again alone."""
+        waiting, at_work, began = deque(names), dict[Lane, str](), dict[str, float]()
+        starved: list[str] = []
+        eager = self.cells.get(self._key(round_, "eager"))
+        input_bytes = eager.facts.get("input_bytes", 0) if eager else 0
+        parallel = max(1, min(self.settings.parallel, SIDE_BY_SIDE_BYTES // max(INPUTS_HELD * input_bytes, 1)))
         while waiting or at_work:
-            while waiting and len(at_work) < self.settings.parallel:
+            while waiting and len(at_work) < parallel:
                 name = waiting.popleft()
                 if self._late():
                     self._miss(round_, [name])
                 elif name in self._missing:
                     self._conclude(round_, name, self._missing[name])
                 else:
+                    began[name] = time.monotonic()
                     lane = self._lane(round_, round_.variant, name)
-                    lane.limits = self._limits()
                     lane.start(Command(do="attempt", workload=round_.workload))
                     at_work[lane] = name
-            with self._working(bool(at_work)):
+            with self.ledger.side_by_side() if at_work else contextlib.nullcontext():
                 heard = events(at_work)
             for lane, word in heard:
-                self._hear(round_, lane, word, at_work)
+                if isinstance(word, Event) and word.stage is not None:
+                    self.listener.stage(self._cell(round_, at_work[lane], None), word.stage)
+                    continue
+                name = at_work.pop(lane)
+                outcome = self._outcome(round_, lane, word, name)
+                self.ledger.attempt(outcome, time.monotonic() - began[name])
+                if outcome.reason and outcome.reason.code == "MEMORY.device" and len(names) > 1:
+                    starved.append(name)
+                elif outcome.verdict == "timeout" and self._late():  # cut off, which says nothing of it
+                    self._miss(round_, [name])
+                else:
+                    self._conclude(round_, name, outcome)
+        for name in starved:
+            self._attempt(round_, [name])
 
-    def _hear(self, round_: Round, lane: Lane, word: Event | Outcome, at_work: dict[Lane, str]) -> None:
-        name = at_work[lane]
-        if isinstance(word, Event) and word.stage is not None:
-            self.listener.stage(self._cell(round_, name, None), word.stage)
-            return
-        if isinstance(word, Outcome):
-            outcome = word
-            self._lanes.pop((round_.variant.name, name)).close()
-        elif word.outcome is not None:
-            outcome = word.outcome
-        else:
+    def _outcome(self, round_: Round, lane: Lane, word: Event | Outcome, name: str) -> Outcome:
+        """What a lane's last word on an attempt comes to."""
+        outcome = word if isinstance(word, Outcome) else word.outcome
+        if outcome is None:
+            assert isinstance(word, Event)
             outcome = Outcome(verdict="rejected", stage="run", reason=Reason("UNCLASSIFIED", word.error or ""))
-        del at_work[lane]
+        _need_room(outcome, lane)
+        if isinstance(word, Outcome):
+            self._lanes.pop((round_.variant.name, name)).close()
         outcome = _scrubbed(outcome, lane.directory)
         if outcome.verdict == "unavailable":
             self._missing[name] = outcome
-        self._conclude(round_, name, outcome)
+        return outcome
 
     def _miss(self, round_: Round, names: Sequence[str]) -> None:
-        """Note what the deadline left out, in the record too."""
-        self.unreached += [f"{round_.case.name}/{round_.variant.name} {name} {round_.workload}" for name in names]
+        """Note what the deadline left out of what could have been tried, in the record too."""
+        where = f"{round_.case.name}/{round_.variant.name} {round_.workload}"
+        self.unreached += [f"{where}: {name}" for name in names if name not in self._missing]
         self.environment.flags["not_reached"] = self.unreached
         self._save()
 
@@ -260,34 +298,54 @@ class Study:
         denominator = (round_.denominator.name, "eager") if round_.denominator else None
         keys = [key for key in (*timed, denominator) if key in self._lanes]
         self.listener.measuring(round_, len(keys))
-        with self._working(True):
-            outcomes = measure(
-                {key: LaneRuler(self._lanes[key]) for key in keys if key},
-                denominator,
-                replace(self.settings.budget, deadline=self.settings.deadline),
-                lambda key, count: self.listener.sampled(timed[key], count) if key in timed else None,
-            )
+        rulers = {key: LaneRuler(self._lanes[key]) for key in keys if key}
+        outcomes = measure(
+            rulers,
+            denominator,
+            replace(self.settings.budget, deadline=self.settings.deadline),
+            lambda key, count: self.listener.sampled(timed[key], count) if key in timed else None,
+        )
+        self.ledger.theirs(sum(ruler.seconds for ruler in rulers.values()))
         for key, cell in timed.items():
             outcome = outcomes.get(key)
             if outcome is not None and outcome.timing is not None:
                 cell.timing = outcome.timing
                 seconds = sum(cell.timing.samples_ms) * cell.timing.more.get("calls_per_block", 1) / 1e3
                 cell.stages = {**cell.stages, "time": StageOutcome("ok", round(seconds, 6))}
-            elif outcome is not None and outcome.error is not None:
+            elif outcome is not None and outcome.error is not None and not self._late():
                 cell.facts["time_error"] = str(outcome.error)
                 cell.stages = {**cell.stages, "time": StageOutcome("failed")}
             else:
-                self._miss(round_, [f"the time of {key[1]}"])
+                self._miss(round_, [f"{key[1]} (its time)"])
         self._save()
         for key, cell in timed.items():
             if cell.timing is None:
                 continue
             cell.timing.floor_ms = self._floor(cell)
-            if self.settings.traces is None or self._traced < self.settings.traces:
-                self._trace(self._lanes[key], cell)
-            if key[1] == "eager" and self.settings.has_gpu:
-                self._capture(key, cell)
+            self._look_closer(round_, key, cell)
         self._save()
+
+    def _look_closer(self, round_: Round, key: LaneKey, cell: Cell) -> None:
+        """Trace, count and capture what was timed.
+
+        On a card a lane is counted (and eager captured) at its first workload, and ends with it or with a trace:
+        the profiler stays attached to CUDA, and a refused capture may spoil the process.
+        """
+        few, traces = key[1] in TRACED and cell.verdict != "partial", self.settings.traces
+        traced = traces is None or (few and self._traced < traces)
+        on_card = road(cell.backend, {}, self.settings.has_gpu).device == "cuda"
+        counted = on_card and (round_.case.path, key) not in self._profiled
+        if self._late() or not (traced or counted):
+            return
+        if traced:
+            self._trace(self._lanes[key], cell)
+        if counted:
+            self._profiled.add((round_.case.path, key))
+            self._note(self._lanes[key], "count", cell)
+            if key[1] == "eager":
+                self._note(self._lanes[key], "capture", cell)
+        if on_card:
+            self._lanes.pop(key).close()
 
     def _trace(self, lane: Lane, cell: Cell) -> None:
         path = self.folder / "traces" / f"{name_of(cell)}.json.gz"
@@ -298,15 +356,12 @@ class Study:
         except LaneFailed as error:
             cell.facts["trace_error"] = str(error)
 
-    def _capture(self, key: LaneKey, cell: Cell) -> None:
-        """Try a CUDA graph; a refused capture may spoil the process, so the lane ends with it."""
-        lane = self._lanes.pop(key)
+    def _note(self, lane: Lane, what: Literal["count", "capture"], cell: Cell) -> None:
+        """Add what a worker finds out to the facts of its cell."""
         try:
-            cell.facts.update(lane.ask(Command(do="capture")))
+            cell.facts.update(lane.ask(Command(do=what)))
         except LaneFailed as error:
-            cell.facts["cuda_graph"] = f"refused: {error}"
-        finally:
-            lane.close()
+            cell.facts[f"{what}_error"] = str(error)
 
     def _floor(self, cell: Cell) -> float | None:
         moved = cell.facts.get("floor_bytes")
@@ -335,9 +390,21 @@ class Study:
         if key not in self._lanes:
             way = road(name, self.settings.options, self.settings.has_gpu)
             way.interpreter = self._interpreters.get(name)
-            job = Job(case_path=str(Path(round_.case.path).resolve()), directory="", variant=variant, road=way)
-            self._lanes[key] = Lane(job, self.settings.limits, self._cache)
+            job = Job(
+                case_path=str(Path(round_.case.path).resolve()),
+                directory="",
+                kept_inputs=str(self._kept_inputs),
+                variant=variant,
+                road=way,
+            )
+            self._lanes[key] = self._new_lane(job)
         return self._lanes[key]
+
+    def _new_lane(self, job: Job) -> Lane:
+        try:
+            return Lane(job, self._limits, self._cache)
+        except OSError as error:
+            raise NoRoom(f"a worker cannot be made: {error.strerror or error}") from error
 
     def _cell(self, round_: Round, name: str, outcome: Outcome | None) -> Cell:
         outcome = outcome or Outcome(verdict="unavailable")
@@ -363,14 +430,6 @@ class Study:
             Record(environments=[self.environment], cells=list(self.cells.values())), self.folder / "compat.json"
         )
 
-    def _limits(self) -> Limits:
-        """The limits of a worker, cut to what is left before the deadline."""
-        limits, deadline = self.settings.limits, self.settings.deadline
-        if deadline is None:
-            return limits
-        left = max(deadline - time.monotonic(), 1.0)
-        return msgspec.structs.replace(limits, seconds={name: min(most, left) for name, most in limits.seconds.items()})
-
     def _late(self) -> bool:
         return self.settings.deadline is not None and time.monotonic() > self.settings.deadline
 
@@ -379,28 +438,25 @@ class Study:
             lane.close()
         self._lanes.clear()
 
-    @contextmanager
-    def _working(self, anyone: bool) -> Iterator[None]:
-        began = time.monotonic()
-        yield
-        if anyone:
-            self._busy += time.monotonic() - began
-
 
 class LaneRuler:
-    """A lane as the measuring rounds see it."""
+    """A lane as the measuring rounds see it. `seconds` adds up what passed inside the callable or asleep."""
 
     def __init__(self, lane: Lane) -> None:
         self._lane = lane
         self.method = ""
+        self.seconds = 0.0
 
     def estimate(self) -> float:
         answer = self._lane.ask(Command(do="estimate"))
         self.method = answer["method"]
+        self.seconds += answer["seconds"]
         return float(answer["ms"])
 
     def block(self, calls: int) -> Block:
-        return msgspec.convert(self._lane.ask(Command(do="block", calls=calls)), Block)
+        answer = self._lane.ask(Command(do="block", calls=calls))
+        self.seconds += answer["seconds"]
+        return msgspec.convert(answer["block"], Block)
 
 
 def finished(cell: Cell | None) -> bool:
@@ -413,11 +469,20 @@ def finished(cell: Cell | None) -> bool:
     return not is_timed or (time_stage is not None and time_stage.status != "not_reached")
 
 
-def _scrubbed(outcome: Outcome, lane_directory: Path) -> Outcome:
+def _need_room(outcome: Outcome | None, lane: Lane) -> None:
+    """Raise NoRoom where an attempt failed for want of room on the disk: by its words, or it died on a full one."""
+    if outcome is None or outcome.reason is None:
+        return
+    said = NO_ROOM.search(outcome.reason.text)
+    if said or (outcome.verdict == "crashed" and shutil.disk_usage(lane.directory.parent).free < 1 << 20):
+        raise NoRoom(f"{lane.directory.parent} is full ({said.group().strip() if said else 'a worker died on it'})")
+
+
+def _scrubbed(outcome: Outcome, lane_directory: Path | None = None) -> Outcome:
     """The outcome with this machine's folders named by their meaning, so that records can be compared."""
     content = msgspec.json.encode(outcome).decode()
     for path, meaning in (
-        (str(lane_directory), "<lane>"),
+        (str(lane_directory or ""), "<lane>"),
         (sysconfig.get_path("purelib"), "<site-packages>"),
         (str(CATALOGUE.parent), "."),
         (os.environ.get("HOME", ""), "~"),

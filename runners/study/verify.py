@@ -20,6 +20,8 @@ from runners.study import anew, compare, draws, hands, reference, shapes
 from runners.study.anew import Anew, Load
 from runners.study.compare import Tally
 from runners.study.expected import expectation_fault
+from runners.study.inputs import LARGE, size_of, to_device
+from runners.study.ledger import Stopwatch
 from runners.study.reference import Reference
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ FURTHER_SECONDS = 3.0
 """After this long no further input is begun; that some were left out is recorded."""
 
 HELD = 2
-"""Inputs of a sized case whose arguments are kept for more than one look."""
+"""Inputs of a sized case whose arguments are kept for more than one look; of large ones, the example alone."""
 
 SEED = 20_261
 """Of torch's generator during verification, so that what draws from it draws the same in every study."""
@@ -101,7 +103,9 @@ class _Verification:
 
     def __post_init__(self) -> None:
         subject = self.subject
-        self.eager: Callable[..., Any] = subject.call if subject.is_eager else reference.copied(subject.module)
+        self.watch = Stopwatch()
+        subject.call = self.watch.over(subject.call)
+        self.eager = subject.call if subject.is_eager else self.watch.over(reference.copied(subject.module))
         self.example = Input("the example", self.request.inputs)
         self.dynamic = shapes.dynamic(self.case, self.variant)
         noise_given = (
@@ -113,8 +117,8 @@ class _Verification:
         spent = self.request.stages.seconds
         self.anew = Anew(
             self.example.arguments,
-            subject.reload,
-            subject.rebuild,
+            subject.reload and self.watch.over(subject.reload),
+            subject.rebuild and self.watch.over(subject.rebuild),
             load_seconds=float(self.request.facts.get("load_seconds", 0.0)),
             build_seconds=sum(spent.get(stage, 0.0) for stage in ("capture", "convert", "build")),
         )
@@ -147,7 +151,7 @@ class _Verification:
 
     def _judge_others(self, others: list[Input]) -> None:
         """Inputs of other shapes, on a second load of the artifact where there is one."""
-        call = self.anew.reload() if self.anew.reload else self.subject.call
+        call = self.watch.over(self.anew.reload()) if self.anew.reload else self.subject.call
         for given in others:
             self._judge_call(given, call)
         own_statistics = self.declared_random and self.case.optional("statistics")
@@ -164,6 +168,7 @@ class _Verification:
             "random_outputs": sorted(self.drawn.get(self.example.name, ())),
             **self.tally.facts(drawn),
             **self.notes,
+            "called_seconds": round(self.watch.seconds, 6),
         }
 
     def _inputs(self) -> Iterator[Input]:
@@ -178,7 +183,7 @@ class _Verification:
 
     def _judge_call(self, given: Input, call: Callable[..., Any]) -> None:
         """One call on one input: refusals, outputs, inputs left behind, the contract."""
-        given = Input(given.name, compare.clone(given.arguments, self.request.device))
+        given = Input(given.name, to_device(given.arguments, self.request.device))
         known = self._reference(given)
         if known is None:
             return
@@ -190,7 +195,7 @@ class _Verification:
             return
         self.judged[given.name] = shapes.compared(self.example.arguments, given.arguments, self.dynamic)
         self.drawn[given.name] = known.drawn
-        if self.case.case.sizes is None or len(self.held) < HELD:
+        if self._is_held(given):
             self.held.append(given)
         self._judge_inputs(given, handed, known.left)
         fault = self._difference(given, known, actual)
@@ -202,6 +207,11 @@ class _Verification:
             fault = expectation_fault(self.case, self.variant, actual)
         if fault:
             self._wrong(fault, given)
+
+    def _is_held(self, given: Input) -> bool:
+        if self.case.case.sizes is None or not self.held:
+            return True
+        return len(self.held) < HELD and size_of(given.arguments) < LARGE
 
     def _reference(self, given: Input) -> Reference | None:
         """None where eager itself raises on a further input, which is no matter of the backend's."""

@@ -10,6 +10,7 @@ import importlib
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -26,10 +27,12 @@ from runners.study.record import FAITHFUL
 
 
 class Job(msgspec.Struct, kw_only=True):
-    """What a worker is for: a case file alone (to describe it), or a variant of it and a road."""
+    """What a worker is for: a case file alone (to describe it), or a variant of it and a road. `directory` is its
+    own, `kept_inputs` the folder of large inputs that all workers share."""
 
     case_path: str
     directory: str
+    kept_inputs: str | None = None
     variant: Variant | None = None
     road: Road | None = None
 
@@ -38,13 +41,24 @@ class Command(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What the parent asks.
 
     Of a case: to `describe` it, `attempt` a workload (not `verified` where that was done before), `estimate` it
-    or run a `block` of timed calls, write a `trace` of it to `path`, `capture` it in a CUDA graph, `forget` it.
+    or run a `block` of timed calls, write a `trace` of it to `path`, `count` what one call does on CUDA, `capture` it
+    in a CUDA graph, `forget` it.
     Of the machine: which `device` torch sees, the copy `bandwidth` of the device in `path`; and to `prepare` the
     runner in `path`.
     """
 
     do: Literal[
-        "describe", "attempt", "estimate", "block", "trace", "capture", "forget", "device", "bandwidth", "prepare"
+        "describe",
+        "attempt",
+        "estimate",
+        "block",
+        "trace",
+        "count",
+        "capture",
+        "forget",
+        "device",
+        "bandwidth",
+        "prepare",
     ]
     workload: Workload | None = None
     verified: bool = True
@@ -54,7 +68,7 @@ class Command(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 class Event(msgspec.Struct, kw_only=True, omit_defaults=True):
     """One word of the worker: a stage entered, or the answer to a command. `error` is set when a command
-    failed; `value` is the description, the estimate or the block."""
+    failed; `value` is what the command asked for, of `estimate` and `block` with the seconds that it took."""
 
     stage: str | None = None
     outcome: Outcome | None = None
@@ -124,6 +138,7 @@ class Worker:
                     "estimate": self.estimate,
                     "block": lambda: self.block(command.calls),
                     "trace": lambda: self.trace(Path(command.path)),
+                    "count": lambda: audit.profile(self._loaded(), self._pool[0]).facts(),
                     "capture": lambda: audit.capture(self._loaded(), self._pool[0]).facts(),
                     "forget": self.forget,
                     "device": device_here,
@@ -161,6 +176,7 @@ class Worker:
             lambda stage: self.tell(Event(stage=stage)),
             Path(self.job.directory),
             verified,
+            Path(self.job.kept_inputs) if self.job.kept_inputs else None,
         )
         outcome = attempt.outcome()
         if attempt.call is not None and (outcome.verdict in FAITHFUL or self.job.road.name == "eager"):
@@ -169,16 +185,19 @@ class Worker:
                 self._pool = attempt.pool()
             except Exception as error:  # too large to be timed; the verdict stands
                 outcome.facts["pool_error"] = f"{type(error).__name__}: {error}"
+        self._give_memory_back()
         return outcome
 
     def estimate(self) -> dict[str, Any]:
-        clock = self._clock()
-        return {"ms": clock.estimate(self._loaded(), self._pool), "method": clock.method}
+        clock, began = self._clock(), time.perf_counter()
+        ms = clock.estimate(self._loaded(), self._pool)
+        return {"ms": ms, "method": clock.method, "seconds": time.perf_counter() - began}
 
-    def block(self, calls: int) -> Any:
+    def block(self, calls: int) -> dict[str, Any]:
+        began = time.perf_counter()
         block = self._clock().block(self._loaded(), self._pool, calls, self._calls)
         self._calls += calls
-        return block
+        return {"block": block, "seconds": time.perf_counter() - began}
 
     def trace(self, path: Path) -> str:
         audit.trace(self._loaded(), self._pool, path)
@@ -188,6 +207,10 @@ class Worker:
         """Drop the compiled callable and its inputs, and give the device's memory back."""
         self._call = None
         self._pool = []
+        self._give_memory_back()
+
+    def _give_memory_back(self) -> None:
+        """Let other workers have the device's memory that torch keeps for itself."""
         if self.job.road is not None and self.job.road.device == "cuda":
             import torch
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import subprocess
 import sys
 from pathlib import Path
@@ -153,6 +154,13 @@ def test_eager_keeps_the_contract(name: str, variant_name: str, k: int) -> None:
             assert not found, f"{variant_name} on {what}: {found}"
             for given, kept in zip(arguments, before, strict=True):
                 assert torch.equal(given.nan_to_num(), kept.nan_to_num()), f"{variant_name} changes its input"
+
+
+def test_further_inputs_with_features_are_made_one_at_a_time(case: CaseModule) -> None:
+    """At N = 10 M a dozen of them would not fit into memory together."""
+    workload = small(case)
+    if workload.dim is not None:
+        assert inspect.isgenerator(case.module.more_inputs(workload))
 
 
 @pytest.mark.parametrize(("name", "variant_name"), VARIANTS)

@@ -18,6 +18,7 @@ from models.partition import (
     FILLER,
     MaskedPartitionSampler,
     PartitionSampler,
+    amounts,
     draw_noise,
     grid,
     partition,
@@ -37,11 +38,10 @@ def generator(seed: int) -> torch.Generator:
 
 def permutations(n: int, draws: int, turns: int, seed: int) -> torch.Tensor:
     """Random permutations by ``shuffle``, int64 ``[draws, n]``."""
-    cells = grid(torch.full((draws, 1), n, dtype=torch.int32), side(n))
-    cell = torch.arange(n, dtype=torch.int32)
-    row, column = cell // side(n), cell % side(n)
+    grids = grid(torch.full((draws, 1), n, dtype=torch.int32), side(n))
+    cell = torch.arange(n, dtype=torch.int32).expand(draws, n)
     fractions = torch.rand(draws, turns, side(n), generator=generator(seed))
-    return shuffle(row.expand(draws, n), column.expand(draws, n), cells, fractions, 0).long()
+    return shuffle(cell, grids, amounts(fractions, grids)).long()
 
 
 def reference(n: int, draws: int, seed: int) -> torch.Tensor:
@@ -107,12 +107,12 @@ def test_bijection_for_every_small_n() -> None:
     for start in range(1, 2049, 128):
         sizes = torch.arange(start, start + 128, dtype=torch.int32).unsqueeze(1)
         most = int(sizes.max())
-        cells = grid(sizes, side(most))
+        grids = grid(sizes, side(most))
         cell = torch.arange(most, dtype=torch.int32).expand(128, most)
         inside = cell < sizes
         cell = torch.where(inside, cell, 0)
         fractions = torch.rand(128, 8, side(most), generator=generator(start))
-        image = shuffle(cell // cells[0], cell % cells[0], cells, fractions, 0)
+        image = shuffle(cell, grids, amounts(fractions, grids))
         ordered = torch.where(inside, image, most).sort(1).values
         assert torch.equal(ordered, torch.where(inside, cell, most))
 
@@ -131,9 +131,9 @@ def test_bijection_at_ten_million(n: int) -> None:
 @pytest.mark.parametrize("extreme", [0.0, 1 - 2**-24, 1.0])
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 1000, 1001**2])
 def test_bijection_with_extreme_noise(n: int, extreme: float) -> None:
-    cells = grid(torch.tensor([[n]], dtype=torch.int32), side(n))
+    grids = grid(torch.tensor([[n]], dtype=torch.int32), side(n))
     cell = torch.arange(n, dtype=torch.int32).unsqueeze(0)
-    image = shuffle(cell // side(n), cell % side(n), cells, torch.full((1, 8, side(n)), extreme), 0)
+    image = shuffle(cell, grids, amounts(torch.full((1, 8, side(n)), extreme), grids))
     assert bool(torch.bincount(image[0], minlength=n).eq(1).all())
 
 
@@ -301,8 +301,8 @@ def test_rows_of_a_batch_are_those_of_single_images() -> None:
 
 
 def test_noise_has_the_stated_shape() -> None:
-    assert draw_noise(None, 1000, 100).shape == (rounds(100), side(100) + 2 * side(1000))
-    assert PartitionSampler(100).noise(torch.zeros(3, 1000, 2), torch.zeros(3, 1000)).shape == (3, 10, 10 + 2 * 32)
+    assert draw_noise(None, 1000, 100).shape == (rounds(100), 2 * side(1000) + side(100))
+    assert PartitionSampler(100).noise(torch.zeros(3, 1000, 2), torch.zeros(3, 1000)).shape == (3, 10, 2 * 32 + 10)
 
 
 def test_captured_graph_is_static_and_equal() -> None:

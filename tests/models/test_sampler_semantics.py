@@ -165,3 +165,29 @@ def test_subsample_labels(positives: int, negatives: int, k: int, share: float, 
         assert indices.dtype == torch.int64
         assert len(set(indices.tolist())) == len(indices) == count
         assert bool(eligible[indices].all())
+
+
+# one image's matches, K = 4, share one half; torchvision's masks of the positives and of the negatives
+MASKS = [
+    ([1, 0, -1, 0, 3, -1], [1, 0, 0, 0, 1, 0], [0, 1, 0, 1, 0, 0]),
+    ([0, 0, -1, 0, -1, -1], [0, 0, 0, 0, 0, 0], [1, 1, 0, 1, 0, 0]),
+    ([2, 0, 0, 0, -1, -1], [1, 0, 0, 0, 0, 0], [0, 1, 1, 1, 0, 0]),
+    ([1, 2, -1, -1, -1, -1], [1, 1, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0]),
+    ([-1, -1, -1, -1, -1, -1], [0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0]),
+]
+
+
+@pytest.mark.parametrize(("matched", "positives", "negatives"), MASKS)
+def test_torchvision_masks(matched: list[int], positives: list[int], negatives: list[int]) -> None:
+    """Where nothing is left to chance the two masks of an image are known: of the index lists, in eager and static."""
+    partition = pytest.importorskip("models.partition")
+    labels = torchvision_labels(torch.tensor(matched))
+    positive, is_positive, negative, is_negative = partition.subsample_labels_static(labels, 4, 0.5, 0)
+    for taken in (
+        partition.subsample_labels(labels, 4, 0.5, 0),
+        (positive[is_positive], negative[is_negative]),
+    ):
+        masks = torch.zeros(2, len(labels), dtype=torch.uint8)
+        for mask, indices in zip(masks, taken, strict=True):
+            mask[indices] = 1
+        assert masks.tolist() == [positives, negatives]

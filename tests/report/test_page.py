@@ -145,11 +145,11 @@ def test_environments_stand_side_by_side(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("no_pictures")
 def test_what_was_not_reached_is_a_list(tmp_path: Path) -> None:
-    missed = [f"balanced_sampler/topk {name} {sample.WORKLOADS[0]}" for name in ("compile", "export")]
+    missed = [f"balanced_sampler/topk {sample.WORKLOADS[0]}: {name}" for name in ("eager (its time)", "export")]
     flags = {"not_reached": missed, "copy_bytes_per_second_cpu": 44_389_563_882, "sm": "8.9"}
     page = report(tmp_path, Record(environments=[sample.environment(flags=flags)], cells=[sample.cell()]))
     assert_sound(page)
-    assert f"- balanced&#95;sampler/topk at {sample.WORKLOADS[0]}: `compile`, `export`\n" in page
+    assert f"- balanced&#95;sampler/topk {sample.WORKLOADS[0]}: `eager (its time)`, `export`\n" in page
     assert "flag `not_reached`" not in page
     assert "| flag `copy_bytes_per_second_cpu` | 44.4 GB/s |" in page
 

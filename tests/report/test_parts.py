@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from runners.report import facts, times
 from runners.report.charts import styles
-from runners.report.forecast import CARDS, forecast, forecast_ms
+from runners.report.forecast import CARDS, Work, forecast, forecast_ms
 from runners.report.pictures import series
 from runners.report.refusals import refusals, telling_line
 from runners.report.selection import Selection, selections
-from runners.study.record import Cell, Reason, Record, StageOutcome
+from runners.study.record import Cell, Environment, Reason, Record, StageOutcome
 from tests.report import plain, sample
 
 
@@ -167,25 +168,65 @@ def test_different_methods_are_lettered() -> None:
 
 
 def test_forecast_is_bytes_launches_and_waits() -> None:
-    # 4.8 GB at 4800 GB/s is 1 ms; 100 launches of 5 µs and 10 waits of 20 µs are 0.7 ms
+    # 4.8 GB at 4800 GB/s is 1 ms; 100 launches of 2.7 µs and 10 waits of 6.95 µs are 0.3395 ms
     h200 = next(card for card in CARDS if card.name == "H200")
-    assert forecast_ms(h200, 4.8e9, 100, 10) == pytest.approx(1.7)
+    assert forecast_ms(h200, Work(100, 10, 4.8e9)) == pytest.approx(1.3395)
+
+
+def forecast_rows(*records: Record) -> list[list[str]]:
+    made = forecast(selections(list(records)))
+    return [[plain(entry) for entry in row] for row in made.table.rows] if made else []
+
+
+EAGERS = {"kernel_launches": 100, "floor_bytes": 4.8e9, "host_waits_forecast": [{}] * 10}
+CARD = sample.environment("h200-box", device="NVIDIA H200")
 
 
 def test_forecast_stands_beside_the_measurement_with_its_error() -> None:
-    known = {"kernel_launches": 100, "floor_bytes": 4.8e9, "host_waits_forecast": [{}] * 10}
-    here = Record(environments=[sample.environment()], cells=[sample.cell(facts=known)])
-    there = Record(
-        environments=[sample.environment("h200-box", device="NVIDIA H200")],
-        cells=[sample.cell(environment="h200-box", timing=sample.timing(2.0))],
-    )
-    made = forecast(selections([here, there]))
-    assert made is not None
-    assert [plain(entry) for entry in made.table.rows[0]] == [
-        "`balanced_sampler`", "`eager`", "`nonzero`", "N = 1 000", "6.26 ms", "8.70 ms", "2.13 ms",
-        "1.70 ms<br>measured 2.00 ms (h200-box): -15 %",
+    here = Record(environments=[sample.environment()], cells=[sample.cell(facts=EAGERS)])
+    there = Record(environments=[CARD], cells=[sample.cell(environment="h200-box", timing=sample.timing(2.0))])
+    (row,) = forecast_rows(here, there)
+    assert row == [
+        "`balanced_sampler`", "`nonzero`", "N = 1 000", "`eager`", "100 launches, 10 waits, 4.47 GiB",
+        "5.90 ms", "8.34 ms", "2.69 ms", "1.77 ms", "1.34 ms<br>measured 2.00 ms (`eager`, h200-box): −33 %",
     ]  # fmt: skip
-    assert forecast(selections([there])) is None
+    assert not forecast_rows(there)
+
+
+def test_forecast_of_compiled_forms_counts_their_own_kernels_and_eagers_waits() -> None:
+    compiled = {"kernels": 10, "floor_bytes": 4.8e9}
+    rows = forecast_rows(
+        Record(
+            environments=[sample.environment()],
+            cells=[
+                sample.cell(facts=EAGERS),
+                sample.cell(backend="compile", facts=compiled),
+                sample.cell(backend="compile_fullgraph", facts=compiled),
+                sample.cell(backend="compile_dynamic", facts=compiled, verdict="partial"),  # eager ran between graphs
+                sample.cell(backend="export", facts={"floor_bytes": 4.8e9}),
+                sample.cell("topk", "compile", facts=compiled),  # its eager form's waits are unknown
+            ],
+        )
+    )
+    assert [row[3:5] for row in rows] == [
+        ["`eager`", "100 launches, 10 waits, 4.47 GiB"],
+        ["`compile`, `compile_fullgraph`", "10 launches, 10 waits, 4.47 GiB"],
+    ]
+
+
+def test_forecast_prefers_the_graph_of_a_card_and_says_for_what_it_was_compiled() -> None:
+    def record(about: Environment, kernels: int) -> Record:
+        facts = {"kernels": kernels, "floor_bytes": 1e6}
+        cells = [sample.cell(facts=EAGERS), sample.cell(backend="compile", facts=facts)]
+        return Record(
+            environments=[about], cells=[msgspec.structs.replace(cell, environment=about.id) for cell in cells]
+        )
+
+    cpu, card = record(sample.environment(), 10), record(CARD, 7)
+    assert forecast_rows(cpu, card)[1][4].startswith("7 launches")
+    words = [made.words for made in (forecast(selections([one])) for one in (cpu, card)) if made]
+    assert ["for the CPU, which it fuses otherwise than for CUDA" in one for one in words] == [True, False]
+    assert "for NVIDIA H200." in words[1]
 
 
 def test_pictures_keep_batches_apart_and_leave_noise_as_input_to_the_tables() -> None:

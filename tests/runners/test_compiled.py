@@ -30,6 +30,7 @@ def test_a_function_left_to_eager_is_partial(variant: str) -> None:
 def test_the_same_function_is_rejected_as_one_graph() -> None:
     outcome = attempt("breaks_in_a_loop", "Dynamic", "compile_fullgraph")
     assert (outcome.verdict, outcome.stage) == ("rejected", "capture")
+    assert outcome.facts["peak_memory_bytes"] > 0, "what a refusal took is a fact too"
 
 
 @pytest.mark.compile
@@ -46,4 +47,4 @@ def test_a_whole_graph_is_accepted_and_its_stages_are_apart() -> None:
     assert outcome.verdict == "accepted"
     seconds: dict[Any, float | None] = {name: stage.seconds for name, stage in outcome.stages.items()}
     assert all(seconds[name] for name in ("capture", "build", "run", "verify"))
-    assert outcome.facts["graphs"] == 1
+    assert outcome.facts["graphs"] == outcome.facts["operators_captured"] == 1

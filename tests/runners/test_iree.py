@@ -57,10 +57,26 @@ def test_outputs_are_the_users_own(tmp_path):
     assert torch.equal(first, kept)
 
 
-def test_built_for_a_gpu_that_is_not_here_is_a_fact(tmp_path):
-    request = Request((torch.rand(4),), "cpu", tmp_path, options={"cuda": "sm_89"})
+def test_whether_it_builds_for_a_gpu_that_is_not_here_is_a_fact(tmp_path):
+    request = Request((torch.rand(4),), "cpu", tmp_path, options={"sm": "8.9"})
     iree_module.export(exported_program.export(BrainFloat(), request), request)
-    assert request.facts["built_for_cuda_sm_89"] == (tmp_path / "model.sm_89.vmfb").stat().st_size
+    assert request.facts["built_for_cuda"] is True
+    assert request.facts["cuda_artifact_bytes"] == (tmp_path / "model.cuda.vmfb").stat().st_size
+
+
+def test_what_does_not_build_for_a_gpu_runs_here_all_the_same(tmp_path, monkeypatch):
+    compile_for = iree_module._compile
+
+    def no_gpu(imported, path, target, *flags):
+        if target == "cuda":
+            raise RuntimeError("Compilation failed: See diagnostics\nloc(3): error: failed to bufferize op\nmore")
+        compile_for(imported, path, target, *flags)
+
+    monkeypatch.setattr(iree_module, "_compile", no_gpu)
+    request = Request((torch.rand(4),), "cpu", tmp_path, options={"sm": "8.9"})
+    artifact = iree_module.export(exported_program.export(BrainFloat(), request), request)
+    assert request.facts["built_for_cuda"] == "loc(3): error: failed to bufferize op"
+    assert artifact.path.is_file()
 
 
 def test_a_missing_package_is_unavailable(monkeypatch, tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import sys
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +19,7 @@ from exporters.exporter import Request, Unavailable
 from models.balanced_sampler import TopK, TopKShuffled, faults, inputs
 from models.case import Workload
 from runners import onnxruntime
-from runners.onnxruntime import CPU, CUDA, TENSORRT
+from runners.onnxruntime import CPU, CUDA, TENSORRT, TENSORRT_RTX
 from tests.runners import bindings
 
 WORKLOAD = Workload(n=1000, k=100, dim=16, dtype="float32", label_dtype="int64", positives=0.5)
@@ -49,11 +50,35 @@ def test_without_cuda_the_session_says_which_providers_it_has(tmp_path, capfd):
     no_gpu()
     with pytest.raises(Unavailable) as error:
         onnxruntime.probe(request(tmp_path, (), CUDA, "cuda"))
-    assert error.value.code == "ENV.no_provider"
+    assert error.value.code in ("ENV.no_provider", "ENV.no_device")  # where CUDA's libraries are, the driver is missing
     assert "the session has only CPUExecutionProvider" in error.value.text
     assert "libonnxruntime_providers_cuda.so" in error.value.text, "what it printed is part of the reason"
     assert "\x1b" not in error.value.text
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.onnxruntime_cuda
+@pytest.mark.parametrize(
+    ("missing", "code"),
+    [
+        # ONNX Runtime's own words: all that torch brings was found, the driver's library was not
+        (
+            "Failed to load library libonnxruntime_providers_cuda.so with error: libcuda.so.1: cannot open",
+            "ENV.no_device",
+        ),
+        ("CUDA failure 35: CUDA driver version is insufficient for CUDA runtime version", "ENV.no_device"),
+        ("libcublasLt.so.13: cannot open shared object file", "ENV.no_provider"),
+        ("asked for CUDAExecutionProvider, the session has only CPUExecutionProvider", "ENV.no_provider"),
+    ],
+)
+def test_a_missing_driver_is_told_from_missing_libraries(missing, code, tmp_path, monkeypatch):
+    def refuse(*arguments):
+        raise RuntimeError(missing)
+
+    monkeypatch.setattr(onnxruntime, "_open", refuse)
+    with pytest.raises(Unavailable) as error:
+        onnxruntime.probe(request(tmp_path, (), CUDA, "cuda"))
+    assert error.value.code == code
 
 
 @pytest.mark.onnxruntime_tensorrt
@@ -62,6 +87,33 @@ def test_without_tensorrt_its_own_words_are_the_reason(tmp_path):
     with pytest.raises(Unavailable, match="TensorRT libraries") as error:
         onnxruntime.probe(request(tmp_path, (), TENSORRT, "cuda"))
     assert error.value.code == "ENV.no_provider"
+
+
+def test_without_its_plugin_tensorrt_rtx_is_unavailable_with_the_package_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxruntime_ep_nv_tensorrt_rtx", None)
+    with pytest.raises(Unavailable, match=r"\.\[onnx_rtx\]") as error:
+        onnxruntime.probe(request(tmp_path, (), TENSORRT_RTX, "cuda"))
+    assert error.value.code == "ENV.no_package"
+
+
+@pytest.mark.onnxruntime_cpu
+def test_a_plugin_that_does_not_load_says_why(tmp_path, monkeypatch):
+    plugin = SimpleNamespace(get_library_path=lambda: str(tmp_path / "libplugin.so"))
+    monkeypatch.setitem(sys.modules, "onnxruntime_ep_nv_tensorrt_rtx", plugin)
+    with pytest.raises(Unavailable, match="Failed to load library") as error:
+        onnxruntime.probe(request(tmp_path, (), TENSORRT_RTX, "cuda"))
+    assert error.value.code == "ENV.no_provider"
+
+
+@pytest.mark.onnxruntime_cpu
+def test_a_plugins_session_runs_on_the_plugins_device(tmp_path, monkeypatch):
+    """The CPU stands in for the plugin: ONNX Runtime knows it as a device of the same interface."""
+    monkeypatch.setitem(sys.modules, "onnxruntime_ep_nv_tensorrt_rtx", SimpleNamespace())
+    monkeypatch.setattr(onnxruntime, "TENSORRT_RTX", CPU)
+    rows = torch.randn(3)
+    assert torch.equal(loaded(torch.nn.ReLU(), request(tmp_path, (rows,)))(rows), rows.relu())
+    with pytest.raises(RuntimeError, match="asked for device 7, CPUExecutionProvider knows 1"):
+        onnxruntime._plugin_device(7)
 
 
 @pytest.mark.onnxruntime_cuda

@@ -34,6 +34,7 @@ def test_as_eager(module, inputs, tmp_path):
     engine.inspect()
     assert request.facts["compilations"] == 1
     assert list(request.stages.seconds) == ["build", "capture", "convert"]
+    assert request.facts["stablehlo_operators"] >= 4
 
 
 def test_another_shape_is_another_compilation(tmp_path):

@@ -6,6 +6,7 @@ import json
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -177,6 +178,30 @@ def test_a_trace_holds_the_active_calls_and_no_others(tmp_path: Path) -> None:
     assert sum(event.get("name") == "aten::exp" for event in events) == 3
 
 
+def event(name: str, at: int, device: str = "CPU", until: int = 0) -> Any:
+    return SimpleNamespace(
+        name=name, device_type=SimpleNamespace(name=device), time_range=SimpleNamespace(start=at, end=until)
+    )
+
+
+def test_the_profile_counts_what_the_call_did_and_not_what_surrounds_it() -> None:
+    found = audit.seen(
+        [
+            event(audit.AUDITED, 25, "CUDA", 70),  # the profiler marks the call on the device too
+            event("cudaDeviceSynchronize", 5),  # the profiler's own
+            event(audit.AUDITED, 10, until=60),
+            event("cudaLaunchKernel", 12),
+            event("void nonzero_kernel", 30, "CUDA"),
+            event("Memset (Device)", 31, "CUDA"),
+            event("Memcpy DtoH (Device -> Pageable)", 40, "CUDA"),
+            event("cudaStreamSynchronize", 45),
+            event("void gather_kernel", 65, "CUDA"),  # queued by the call, run after it returned
+            event("cudaDeviceSynchronize", 61),  # ours
+        ]
+    )
+    assert found.facts() == {"kernels_counted": 2, "copies_to_host": 1, "synchronisations": 1}
+
+
 BODIES = {
     "nonzero": lambda x: torch.nonzero(x > 0),
     "mask": lambda x: x[x > 0],
@@ -202,7 +227,9 @@ def test_the_forecast_against_the_count(name: str) -> None:
     expected = audit.forecast(Body(BODIES[name]), (x,), __file__)
     counted = audit.count(BODIES[name], (x.cuda(),))
     assert (expected.total > 0) == (counted.total > 0)
-    assert (expected.total > 0) == (counted.copies_to_host > 0)
+    profiled = audit.profile(BODIES[name], (x.cuda(),))
+    assert (expected.total > 0) == (profiled.copies_to_host > 0)
+    assert profiled.kernels >= expected.launches - (name == "copy")
 
 
 @pytest.mark.gpu

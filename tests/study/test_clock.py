@@ -31,6 +31,7 @@ class FakeCuda:
             synchronize=lambda device: setattr(self, "host", max(self.host, self.free)),
             get_device_properties=lambda device: cache,
             reset_peak_memory_stats=lambda device: None,
+            memory_allocated=lambda device: 1024,
             max_memory_allocated=lambda device: 4096,
         )
         self.uint8 = "uint8"
@@ -180,7 +181,7 @@ def test_cuda_cold_calls_clear_the_cache_outside_the_clock() -> None:
 def test_cuda_state_of_the_card_is_read_with_the_block() -> None:
     card = FakeCuda()
     block = cuda_clock(card).block(lambda: card.launch("kernel", 100), [()], calls=1)
-    assert (block.sm_mhz, block.throttled, block.others, block.peak_bytes) == (1980, True, 2, 4096)
+    assert (block.sm_mhz, block.throttled, block.others, block.peak_bytes) == (1980, True, 2, 3072)
 
 
 def test_cuda_estimate() -> None:

@@ -115,7 +115,7 @@ def test_eager_is_accepted_and_can_then_be_timed() -> None:
         assert [w.outcome.verdict for w in words if isinstance(w, Event) and w.outcome] == ["accepted"]
         assert lane.ask(Command(do="estimate"))["ms"] > 0
         block = lane.ask(Command(do="block", calls=3))
-        assert block["calls"] == 3
+        assert block["block"]["calls"] == 3
     finally:
         lane.close()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from models.case import Case, Sizes, Variant, Workload
+from runners.backends import BACKENDS
 from runners.study import plan as plans
 from runners.study.plan import BadRequest, Wanted
 
@@ -54,6 +55,25 @@ def test_eager_is_always_there() -> None:
     (round_,) = plans.plan([FIXED], Wanted(backends=("compile",), variants=("topk",)))
     assert round_.backends == ("eager", "compile")
     assert (round_.variant.name, round_.denominator and round_.denominator.name) == ("topk", "nonzero")
+
+
+def test_the_gpu_profile_tries_what_can_use_a_gpu_and_what_is_asked_by_name() -> None:
+    backends = plans.select_backends(None, "gpu")
+    assert {"eager", "compile", "export", "onnxruntime_cuda", "tensorrt", "torch_tensorrt"} <= set(backends)
+    assert {BACKENDS[name].device for name in backends} == {"any", "cuda"}
+    assert {BACKENDS[name].device for name in plans.select_backends(None, "full")} == {"any", "cuda", "cpu"}
+    assert plans.select_backends(("openvino",), "gpu") == ("eager", "openvino")
+
+
+def test_the_gpu_profile_begins_with_the_articles_sizes_and_ends_with_the_largest_and_with_noise_as_input() -> None:
+    order = [
+        (round_.workload.n, round_.workload.batch, round_.variant.name, round_.workload.noise)
+        for round_ in plans.plan([SAMPLER], Wanted(profile="gpu"))
+    ]
+    assert order[:2] == [(10_000, None, "nonzero", "inside"), (10_000, None, "topk", "inside")]
+    assert {entry[:2] for entry in order[:8]} == {(10_000, None), (1_000, 32), (1_000, None), (100_000, None)}
+    assert order[-3:-2] == [(10_000_000, None, "topk", "inside")]
+    assert {entry[3] for entry in order[-2:]} == {"input"}
 
 
 @pytest.mark.parametrize(

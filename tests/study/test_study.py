@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+import shutil
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from models.case import Case, Variant, Workload
 from runners import backends
 from runners.backends import Backend
+from runners.study import interpreters
 from runners.study import record as records
+from runners.study.attempt import Outcome
+from runners.study.interpreters import NotMade
 from runners.study.lane import Limits
 from runners.study.plan import Round
-from runners.study.record import Cell, Environment, StageOutcome
+from runners.study.record import Cell, Environment, Reason, StageOutcome
 from runners.study.rounds import Budget
-from runners.study.study import Settings, Study, finished
+from runners.study.study import NoRoom, Settings, Study, _need_room, finished
+from runners.study.worker import Command, Event
 
 CASES = Path(__file__).parent.parent / "cases"
 ENVIRONMENT = Environment(id="here", device="cpu", cpu="x", python="3", packages={}, when="2026-11-29T10:00:00+00:00")
+
+
+def here() -> Environment:
+    """The environment with flags of its own: a study notes in them what it did not reach."""
+    return msgspec.structs.replace(ENVIRONMENT, flags={})
 
 
 def case(name: str, *variants: tuple[str, str]) -> Case:
@@ -39,6 +54,9 @@ class Heard:
 
     def __init__(self) -> None:
         self.cells: list[tuple[str, str, str]] = []
+
+    def making(self, name: str) -> None:
+        self.made = name
 
     def stage(self, cell: Cell, stage: str) -> None:
         pass
@@ -65,15 +83,19 @@ def bad_backends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backends, "BACKENDS", {n: Backend(n, n) for n in ("eager", "crash", "elsewhere", "missing")})
 
 
-def study(tmp_path: Path, heard: Heard, earlier: list[Cell] | None = None) -> Study:
-    settings = Settings(
+def settings(deadline: float | None = None) -> Settings:
+    return Settings(
         has_gpu=False,
         parallel=2,
         limits=Limits(),
         budget=Budget(seconds_per_cell=0.05, floor_rounds=3, cap_rounds=5),
         options={},
+        deadline=deadline,
     )
-    return Study(ENVIRONMENT, tmp_path / "here", settings, heard, earlier or [])
+
+
+def study(tmp_path: Path, heard: Heard, earlier: list[Cell] | None = None) -> Study:
+    return Study(ENVIRONMENT, tmp_path / "here", settings(), heard, earlier or [])
 
 
 def rounds(*names: str, of: Case = DOUBLE) -> list[Round]:
@@ -161,6 +183,97 @@ def test_what_fails_in_eager_is_tried_nowhere_else(tmp_path: Path, bad_backends:
     assert "this module has no answer" in reason.text
 
 
+class Played(Study):
+    """A study whose lanes are played: each attempt comes to what `comes_to` says of a backend and of how many others
+    are at work beside it."""
+
+    def __init__(self, tmp_path: Path, comes_to: Callable[[str, int], Outcome], deadline: float | None = None) -> None:
+        heard = Heard()
+        super().__init__(here(), tmp_path / "here", settings(deadline), heard, [])
+        self.heard, self.comes_to = heard, comes_to
+
+    def _lane(self, round_: Round, variant: Variant, name: str) -> Any:
+        return PlayedLane(name)
+
+
+class PlayedLane:
+    directory = Path("/nowhere")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def start(self, command: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def play(monkeypatch: pytest.MonkeyPatch, bad_backends: None, tmp_path: Path) -> Callable[..., Played]:
+    def played(comes_to: Callable[[str, int], Outcome], names: list[str], deadline: float | None = None) -> Played:
+        study = Played(tmp_path, comes_to, deadline)
+
+        def events(lanes: Any) -> list[tuple[Any, Any]]:
+            lane, *others = lanes
+            return [(lane, Event(outcome=comes_to(lane.name, len(others))))]
+
+        monkeypatch.setattr("runners.study.study.events", events)
+        study._attempt(rounds("eager", *names)[0], names)
+        return study
+
+    return played
+
+
+FULL = Outcome(verdict="rejected", stage="run", reason=Reason("MEMORY.device", "out of memory"))
+FINE = Outcome(verdict="accepted")
+
+
+def test_what_the_devices_memory_lacks_room_for_beside_others_is_tried_again_alone(play: Callable[..., Played]) -> None:
+    study = play(lambda name, beside: FULL if beside else FINE, ["crash", "elsewhere", "missing"])
+    assert {(backend, verdict) for _, backend, verdict in study.heard.cells} == {
+        (backend, "accepted") for backend in ("crash", "elsewhere", "missing")
+    }
+
+
+def test_what_does_not_fit_alone_either_is_rejected_and_the_others_go_on(play: Callable[..., Played]) -> None:
+    study = play(lambda name, beside: FULL if name == "crash" else FINE, ["crash", "elsewhere"])
+    assert sorted(study.heard.cells) == [("Dynamic", "crash", "rejected"), ("Dynamic", "elsewhere", "accepted")]
+    (cell,) = [cell for cell in study.cells.values() if cell.backend == "crash"]
+    assert cell.reason is not None
+    assert (cell.stage, cell.reason.code) == ("run", "MEMORY.device")
+
+
+def test_what_the_deadline_cuts_off_is_not_reached_and_has_no_verdict(play: Callable[..., Played]) -> None:
+    soon = time.monotonic() + 0.2
+
+    def cut(name: str, beside: int) -> Outcome:
+        time.sleep(max(0.0, soon - time.monotonic() + 0.01))
+        return Outcome(verdict="timeout", stage="build", reason=Reason("TIME.limit", "the study's time was up"))
+
+    study = play(cut, ["crash", "elsewhere", "missing"], soon)
+    assert study.heard.cells == []
+    assert not study.cells
+    assert sorted(entry.rpartition(": ")[2] for entry in study.unreached) == ["crash", "elsewhere", "missing"]
+    assert records.read(study.folder / "compat.json").environments[0].flags["not_reached"] == study.unreached
+
+
+def test_a_deadline_ends_a_hanging_worker_and_the_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from runners.study.attempt import Road
+
+    def road(name: str, options: Any, has_gpu: bool) -> Road:
+        return Road(
+            name=name, runner=f"{'runners' if name == 'eager' else 'tests.bad'}.{name}", exporters=(), device="cpu"
+        )
+
+    monkeypatch.setattr("runners.study.study.road", road)
+    monkeypatch.setattr(backends, "BACKENDS", {n: Backend(n, n) for n in ("eager", "hang")})
+    began = time.monotonic()
+    late = Study(here(), tmp_path / "here", settings(began + 15), Heard(), [])
+    late.run(rounds("eager", "hang"))
+    assert time.monotonic() - began < 40  # a stage may take 180 s
+    record = records.read(late.folder / "compat.json")
+    assert {(cell.variant, cell.backend) for cell in record.cells} == {("Dynamic", "eager")}
+    assert any(entry.endswith(": hang") for entry in record.environments[0].flags["not_reached"])
+
+
 @pytest.mark.parametrize(
     ("verdict", "time", "done"),
     [("accepted", "not_reached", False), ("accepted", "ok", True), ("partial", "failed", True),
@@ -179,3 +292,66 @@ def test_what_is_recorded_names_no_folder_of_this_machine(tmp_path: Path, bad_ba
     content = (tmp_path / "here" / "compat.json").read_text()
     for folder in (str(Path.home()), str(CASES.parents[1]), "gauntlet-lane-"):
         assert folder not in content
+
+
+def test_an_environment_that_cannot_be_made_costs_its_backends_rows_only(
+    tmp_path: Path, bad_backends: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = Backend("elsewhere", "elsewhere", requirements=("elsewhere==1",))
+    monkeypatch.setattr("runners.study.study.BACKENDS", {"elsewhere": own})
+    monkeypatch.setattr(interpreters, "FOLDER", tmp_path / "environments")
+
+    def no_network(*words: str) -> None:
+        raise NotMade(f"Could not find a version of elsewhere==1\n{CASES.parents[1]}/bin/python -m pip")
+
+    monkeypatch.setattr(interpreters, "_run", no_network)
+    heard = Heard()
+    study(tmp_path, heard).run(rounds("eager", "elsewhere"))
+    assert heard.made == "elsewhere"
+    cells = {(c.variant, c.backend): c for c in records.read(tmp_path / "here" / "compat.json").cells}
+    for variant in ("Dynamic", "Static"):
+        assert cells[variant, "eager"].verdict == "accepted"
+        missing = cells[variant, "elsewhere"]
+        assert missing.reason is not None
+        assert (missing.verdict, missing.reason.code) == ("unavailable", "ENV.not_made")
+        assert missing.reason.text == "Could not find a version of elsewhere==1\n./bin/python -m pip"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "text", "free", "full"),
+    [
+        ("rejected", "error writing to /tmp/x.o: No space left on device\nmore", 1 << 30, True),
+        ("rejected", "OSError: [Errno 122] Disk quota exceeded", 1 << 30, True),
+        ("crashed", "the worker died of SIGBUS", 0, True),
+        ("crashed", "the worker died of SIGBUS", 1 << 30, False),
+        ("rejected", "the space of shapes is too large", 0, False),
+    ],
+)
+def test_what_a_full_disk_did_is_told_from_what_a_compiler_did(
+    verdict: Any, text: str, free: int, full: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=free))
+    lane: Any = SimpleNamespace(directory=tmp_path / "lane")
+    outcome = Outcome(verdict=verdict, reason=Reason("COMPILER.internal", text))
+    with pytest.raises(NoRoom, match=str(tmp_path)) if full else nullcontext():
+        _need_room(outcome, lane)
+
+
+def test_a_worker_for_which_there_is_no_room_ends_the_study(
+    tmp_path: Path, bad_backends: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+
+    def full(source: Any, target: Any) -> None:
+        raise shutil.Error([(source, target, "[Errno 28] No space left on device")])
+
+    ended = study(tmp_path, Heard())
+    ended._cache = cache
+    monkeypatch.setattr("shutil.copytree", full)
+    with pytest.raises(NoRoom, match=r"a worker cannot be made: .*No space left on device"):
+        ended._ask_alone(Command(do="forget"))
+    assert list(temporary.iterdir()) == []
