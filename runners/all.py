@@ -257,5 +257,6 @@ def _fail(message: str) -> NoReturn:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell has ignored in its background
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))  # an end asked for is an end
     typer.run(main)

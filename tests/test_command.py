@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -180,11 +181,11 @@ def test_a_new_study_keeps_the_old_record_aside(tmp_path: Path) -> None:
     assert records.read(previous) == before
 
 
-def cut_off(output: Path, number: int) -> tuple[int, str]:
-    """A study that gets this signal as soon as it has a record: its exit code, and what it said."""
+def cut_off(output: Path, number: int, shell: Sequence[str] = ()) -> tuple[int, str]:
+    """A study, started by `shell`, that gets this signal as soon as it has a record: its exit code and its errors."""
     arguments = ["--n", "1000", "--batch", "none", "--noise", "input", "--backend", "export"]  # nothing to prepare
     process = subprocess.Popen(
-        [sys.executable, "-m", "runners.all", *arguments, "--output", str(output)],
+        [*shell, sys.executable, "-m", "runners.all", *arguments, "--output", str(output)],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     deadline = time.monotonic() + 120
@@ -195,9 +196,16 @@ def cut_off(output: Path, number: int) -> tuple[int, str]:
     return process.returncode, errors
 
 
+IN_THE_BACKGROUND = ("sh", "-c", 'trap "" INT; exec "$@"', "sh")
+"""As a shell without job control starts what ends in `&`."""
+
+
+@pytest.mark.parametrize("shell", [(), IN_THE_BACKGROUND])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_end_that_is_asked_for_leaves_a_valid_record_and_says_how_to_resume(tmp_path: Path, number: int) -> None:
-    code, errors = cut_off(tmp_path, number)
+def test_an_end_that_is_asked_for_leaves_a_valid_record_and_says_how_to_resume(
+    tmp_path: Path, number: int, shell: Sequence[str]
+) -> None:
+    code, errors = cut_off(tmp_path, number, shell)
     assert code == 130
     assert "--resume" in errors
     assert "Traceback" not in errors
