@@ -42,6 +42,7 @@ CODES: dict[str, str] = {
     "VALUE.uninformative": "eager gives nothing but zeros or NaN on every input tried: a lost answer would not show",
     # wrong answers
     "VALUE.mismatch": "values differ from eager's",
+    "STATE.mismatch": "the module writes into itself, and from the same state its next answers differ from eager's",
     "VALUE.not_in_input": "a sampled row is no row of the input",
     "VALUE.label": "a sampled label is not that of its row",
     "VALUE.quota": "the sample's classes do not meet their quotas",

@@ -44,6 +44,14 @@ def run(eager: Callable[..., Any], arguments: tuple[Any, ...]) -> Reference:
     return Reference(outputs, left, frozenset(drawn), drew[0])
 
 
+def keeps_state(module: nn.Module, arguments: tuple[Any, ...]) -> bool:
+    """Whether a call writes into the module's own parameters or buffers, seen on a copy of it."""
+    own = copied(module)
+    before = compare.clone(own.state_dict())
+    own(*compare.clone(arguments))
+    return not compare.identical(before, dict(own.state_dict()))
+
+
 def precise(module: nn.Module, arguments: tuple[Any, ...]) -> Any:
     """The outputs of a float64 run of eager, None where there is none."""
     import torch

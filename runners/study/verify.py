@@ -36,6 +36,9 @@ STATISTICS_SECONDS = 0.1
 FURTHER_SECONDS = 3.0
 """After this long no further input is begun; that some were left out is recorded."""
 
+STEPS = 4
+"""Calls of a module that keeps a state, one after the other from the same state."""
+
 HELD = 2
 """Inputs of a sized case whose arguments are kept for more than one look; of large ones, the example alone."""
 
@@ -98,6 +101,7 @@ class _Verification:
     tally: Tally = field(default_factory=Tally)
     notes: dict[str, Any] = field(default_factory=dict)
     drawn: dict[str, frozenset[int]] = field(default_factory=dict)
+    drew: bool = False
     judged: dict[str, shapes.Kind] = field(default_factory=dict)
     held: list[Input] = field(default_factory=list)
 
@@ -154,10 +158,10 @@ class _Verification:
         call = self.watch.over(self.anew.reload()) if self.anew.reload else self.subject.call
         for given in others:
             self._judge_call(given, call)
-        own_statistics = self.declared_random and self.case.optional("statistics")
+        judged_already = (self.declared_random and self.case.optional("statistics")) or self._keeps_state()
         for given in self.held:
             other = self.judged[given.name] != "same"
-            if other and self.drawn[given.name] and not own_statistics and not self._is_wrong():
+            if other and self.drawn[given.name] and not judged_already and not self._is_wrong():
                 self._judge_drawing(given, DRAWING_SECONDS / 4, call)
         self._judge_shapes()
 
@@ -195,6 +199,7 @@ class _Verification:
             return
         self.judged[given.name] = shapes.compared(self.example.arguments, given.arguments, self.dynamic)
         self.drawn[given.name] = known.drawn
+        self.drew |= known.drew
         if self._is_held(given):
             self.held.append(given)
         self._judge_inputs(given, handed, known.left)
@@ -335,10 +340,34 @@ class _Verification:
             for fault in faults:
                 self._wrong(fault)
             return
+        if self._keeps_state():
+            self._judge_state()
+            return
         for given in self.held:
             on_example = given.name == self.example.name
             if self.drawn[given.name] or (self.subject.is_eager and self.declared_random and on_example):
                 self._judge_drawing(given, DRAWING_SECONDS if on_example else DRAWING_SECONDS / 4, self.subject.call)
+
+    def _keeps_state(self) -> bool:
+        """Whether eager's answers change from call to call because of what it wrote into itself, not of draws."""
+        changes = self.drawn[self.example.name] and not self.drew
+        return bool(changes) and reference.keeps_state(self.subject.module, self.example.arguments)
+
+    def _judge_state(self) -> None:
+        """Eager and the backend, call by call from the same state."""
+        self.notes["keeps_state"] = True
+        if self.subject.is_eager:
+            return
+        rebuild = self.subject.rebuild
+        call = self.watch.over(rebuild()) if rebuild else self.subject.call
+        eager = self.watch.over(reference.copied(self.subject.module))
+        for number in range(1, STEPS + 1):
+            expected = compare.clone(eager(*compare.clone(self.example.arguments)))
+            actual = compare.clone(call(*compare.clone(self.example.arguments)))
+            if fault := compare.compare(expected, actual, self.example.arguments, Tally()):
+                text = f"in call {number} from the same state as eager: {fault.text}"
+                self._wrong(Fault("STATE.mismatch", text), self.example)
+                return
 
     def _judge_drawing(self, given: Input, seconds: float, call: Callable[..., Any]) -> None:
         """Many calls on one input, of eager and of the backend."""

@@ -3,6 +3,7 @@ for a compiled one; verification must land each in its code."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -240,3 +241,9 @@ def gives_up(module: nn.Module) -> Call:
 def replaced(answer: Callable[..., Any]) -> Callable[[nn.Module], Call]:
     """A backend that answers something else altogether."""
     return lambda module: answer
+
+
+def forgetful(module: nn.Module) -> Call:
+    """Every call begins from the state that the module was built with."""
+    built = copy.deepcopy(module)
+    return lambda *inputs: copy.deepcopy(built).forward(*inputs)

@@ -484,3 +484,12 @@ def test_verification_leaves_torchs_generator_alone() -> None:
     before = torch.get_rng_state()
     judged(CASES / "drawn.py", "Noisy")
     assert torch.equal(before, torch.get_rng_state())
+
+
+@pytest.mark.parametrize("name", ["Counter", "Running"])
+@pytest.mark.parametrize("rebuild", [True, None])
+def test_a_lost_state_is_found_and_a_kept_one_is_no_draw(name: str, rebuild: bool | None) -> None:
+    kept = judged(CASES / "stateful.py", name, rebuild=rebuild)
+    assert codes(kept) == []
+    assert kept.facts["verification"]["keeps_state"]
+    assert codes(judged(CASES / "stateful.py", name, bad.forgetful, rebuild=rebuild)) == [("wrong", "STATE.mismatch")]
