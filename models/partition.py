@@ -150,7 +150,7 @@ def amounts(noise: Tensor, grids: Tensor) -> Tensor:
     """How far each line of a grid turns in each rotation, less the line's length.
 
     Args:
-        noise: float32 ``[B, rounds, width]``, rounds being even.
+        noise: float32 ``[B, rounds / 2, 2, width]``.
         grids: the ``grid`` of each line, int32, expandable to ``[B, 4, width]``.
 
     Returns:
@@ -163,7 +163,7 @@ def amounts(noise: Tensor, grids: Tensor) -> Tensor:
     length = torch.where(is_row, row.unsqueeze(1), column.unsqueeze(1)).unsqueeze(1)
     # One product, rounded once and cut: the same in every engine. Rounding up to the length is harmless,
     # since the whole line gets the same amount and a full turn is none.
-    return ((noise.unflatten(1, (-1, 2)) * length).to(torch.int32) - length).flatten(1, 2)
+    return ((noise * length).to(torch.int32) - length).flatten(1, 2)
 
 
 def shuffle(cell: Tensor, grids: Tensor, amounts: Tensor) -> Tensor:
@@ -214,7 +214,7 @@ def images(rank: Tensor, is_positive: Tensor, is_negative: Tensor, counts: Tenso
         return torch.where(is_positive.unsqueeze(1), kinds[:, :, :1], others)
 
     line = torch.arange(noise.shape[-1], dtype=torch.int32, device=noise.device).unsqueeze(0)
-    turned = amounts(noise, pick(line < longest, line < 2 * longest))
+    turned = amounts(noise.unflatten(1, (rounds(k) // 2, 2)), pick(line < longest, line < 2 * longest))
     return shuffle(rank, pick(is_positive, is_negative), turned)
 
 

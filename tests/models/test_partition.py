@@ -40,7 +40,7 @@ def permutations(n: int, draws: int, turns: int, seed: int) -> torch.Tensor:
     """Random permutations by ``shuffle``, int64 ``[draws, n]``."""
     grids = grid(torch.full((draws, 1), n, dtype=torch.int32), side(n))
     cell = torch.arange(n, dtype=torch.int32).expand(draws, n)
-    fractions = torch.rand(draws, turns, side(n), generator=generator(seed))
+    fractions = torch.rand(draws, turns // 2, 2, side(n), generator=generator(seed))
     return shuffle(cell, grids, amounts(fractions, grids)).long()
 
 
@@ -111,7 +111,7 @@ def test_bijection_for_every_small_n() -> None:
         cell = torch.arange(most, dtype=torch.int32).expand(128, most)
         inside = cell < sizes
         cell = torch.where(inside, cell, 0)
-        fractions = torch.rand(128, 8, side(most), generator=generator(start))
+        fractions = torch.rand(128, 4, 2, side(most), generator=generator(start))
         image = shuffle(cell, grids, amounts(fractions, grids))
         ordered = torch.where(inside, image, most).sort(1).values
         assert torch.equal(ordered, torch.where(inside, cell, most))
@@ -133,7 +133,7 @@ def test_bijection_at_ten_million(n: int) -> None:
 def test_bijection_with_extreme_noise(n: int, extreme: float) -> None:
     grids = grid(torch.tensor([[n]], dtype=torch.int32), side(n))
     cell = torch.arange(n, dtype=torch.int32).unsqueeze(0)
-    image = shuffle(cell, grids, amounts(torch.full((1, 8, side(n)), extreme), grids))
+    image = shuffle(cell, grids, amounts(torch.full((1, 4, 2, side(n)), extreme), grids))
     assert bool(torch.bincount(image[0], minlength=n).eq(1).all())
 
 

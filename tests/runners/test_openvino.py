@@ -112,3 +112,19 @@ def test_compile_of_a_whole_graph_leaves_nothing(tmp_path):
     engine.inspect()
     assert request.findings == []
     assert request.facts["operators_delegated"] > 2
+
+
+@pytest.mark.openvino
+def test_torch_compile_takes_the_partition_sampler_with_noise_as_input():
+    """It gives every size a symbol; one that only meets products of others has no source, an IndexError."""
+    import openvino.torch  # noqa: F401
+
+    from models.partition import PartitionSampler
+
+    sampler, features, labels = PartitionSampler(100), torch.randn(1000, 4), torch.arange(1000) % 3
+    noise = sampler.noise(features, labels)
+    torch._dynamo.reset()
+    compiled = torch.compile(sampler, backend="openvino")
+    with torch.no_grad():
+        pairs = zip(compiled(features, labels, noise), sampler(features, labels, noise), strict=True)
+        assert all(torch.equal(got, want) for got, want in pairs)
