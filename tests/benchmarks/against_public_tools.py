@@ -60,7 +60,7 @@ def compare(call: Callable[..., Any], inputs: tuple[Any, ...], rounds: int) -> t
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 10_000, 100_000])
-    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--rounds", type=int, default=300)
     arguments = parser.parse_args()
     module = load(CATALOGUE / f"{CASE}.py")
     variant = module.case.variant(VARIANT)

@@ -2,9 +2,9 @@
 
     python -m tests.benchmarks.samplers [--threads 2] [--quick]
 
-Every row interleaves its variants call by call and compares medians. K is N / 10, features have four columns,
-a tenth of
-the labels is positive. Compile time is the first call's CPU time, compilers started by it included.
+The workloads are the study's. Every row takes its variants in turn, a block of calls each, by the study's clock, which
+lets thread pools fall asleep before the next one, and compares medians. Compile time is the first call's CPU time,
+compilers started by it included, in a new Inductor cache.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import os
 import resource
 import statistics
 import tempfile
-import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -22,55 +21,14 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from models.case import CATALOGUE, load
 from models.partition import PartitionSampler
+from runners.study.clock import clock_for
 
-SHAPES = [(1000,), (10_000,), (100_000,), (1_000_000,), (32, 1000), (32, 10_000)]
+SHAPES = [(1_000, None), (10_000, None), (100_000, None), (1_000_000, None), (1_000, 32), (10_000, 32)]
+"""N and batch."""
 
-
-def variable(features: Tensor, labels: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The article's variable form; a batch is a loop."""
-    if labels.dim() == 2:
-        images = [variable(f, y, k) for f, y in zip(features, labels, strict=True)]
-        return torch.stack([rows for rows, _ in images]), torch.stack([y for _, y in images])
-    positive, negative = (labels == 1).nonzero().squeeze(1), (labels == 0).nonzero().squeeze(1)
-    take_positive, take_negative = min(positive.numel(), k // 2), min(negative.numel(), k // 2)
-    if take_negative < k // 2:
-        take_positive = min(positive.numel(), k - take_negative)
-    else:
-        take_negative = min(negative.numel(), k - take_positive)
-    chosen = torch.cat(
-        [
-            positive[torch.randperm(positive.numel())[:take_positive]],
-            negative[torch.randperm(negative.numel())[:take_negative]],
-        ]
-    )
-    chosen = chosen[torch.randperm(chosen.numel())]
-    return features[chosen], labels[chosen]
-
-
-class TopK(nn.Module):
-    """The article's static form, with fresh keys for the last ranking."""
-
-    def __init__(self, k: int) -> None:
-        super().__init__()
-        self.k = k
-
-    def forward(self, features: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        k, half = self.k, self.k // 2
-        slot = torch.arange(k, device=labels.device)
-        keys = torch.rand(labels.shape, device=labels.device)
-        _, positive = torch.where(labels == 1, keys, -1.0).topk(k, dim=-1)
-        _, negative = torch.where(labels == 0, keys, -1.0).topk(k, dim=-1)
-        many_positives = (labels == 1).sum(-1, keepdim=True)
-        many_negatives = (labels == 0).sum(-1, keepdim=True)
-        take_negative = torch.minimum(many_negatives, k - many_positives.clamp(max=half))
-        take_positive = torch.minimum(many_positives, k - take_negative)
-        fresh = torch.rand(*labels.shape[:-1], 2 * k, device=labels.device)
-        taken = torch.cat([slot < take_positive, slot < take_negative], -1)
-        place = torch.where(taken, fresh, -1.0).topk(k, dim=-1).indices
-        index = torch.cat([positive, negative], -1).gather(-1, place)
-        rows = features.gather(-2, index.unsqueeze(-1).expand(*index.shape, features.shape[-1]))
-        return rows, labels.gather(-1, index)
+ROUNDS, BLOCK_MS = 40, 4.0
 
 
 def compiled(module: nn.Module, inputs: tuple[Tensor, ...]) -> Callable[..., object]:
@@ -103,20 +61,22 @@ def cpu_seconds() -> float:
     return sum(os.times()[:4])
 
 
-def example(shape: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    labels = (torch.rand(shape) < 0.1).long()
-    labels[..., : shape[-1] // 20] = 1
-    return torch.randn(*shape, 4), labels
-
-
 def table(quick: bool) -> None:
-    print("shape | variable ms | top-k compiled | partition compiled | AOTInductor | ONNX Runtime | compile s")
-    for shape in SHAPES[:1] if quick else SHAPES:
-        inputs, k = example(shape), shape[-1] // 10
-        partition = PartitionSampler(k).eval()
-        calls: dict[str, Callable[..., object]] = {"variable": lambda *args, k=k: variable(*args, k)}
+    print(
+        "| N | batch | variable, ms | top-k compiled | partition compiled | AOTInductor | ONNX Runtime | compile, s |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
+    case, clock = load(CATALOGUE / "balanced_sampler.py"), clock_for("cpu")
+    assert case.case.sizes is not None
+    for n, batch in SHAPES[:1] if quick else SHAPES:
+        workload = case.case.sizes.workload(n, batch, "inside")
+        variable, topk, partition = (
+            case.build(case.case.variant(name), workload) for name in ("nonzero", "topk", "partition")
+        )
+        inputs = case.inputs(case.case.variant("partition"), workload)
+        calls: dict[str, Callable[..., object]] = {"variable": variable}
         start = cpu_seconds()
-        calls["topk"] = compiled(TopK(k), inputs)
+        calls["topk"] = compiled(topk, inputs)
         middle = cpu_seconds()
         calls["compiled"] = compiled(partition, inputs)
         end = cpu_seconds()
@@ -124,15 +84,15 @@ def table(quick: bool) -> None:
         calls["ort"] = onnxruntime_cpu(partition, inputs)
         times: dict[str, list[float]] = {name: [] for name in calls}
         with torch.no_grad():
-            for _ in range(400 if inputs[1].numel() < 50_000 else 25):
+            length = {name: max(1, round(BLOCK_MS / clock.estimate(call, [inputs]))) for name, call in calls.items()}
+            for _ in range(ROUNDS):
                 for name, call in calls.items():
-                    begin = time.perf_counter()
-                    call(*inputs)
-                    times[name].append(time.perf_counter() - begin)
+                    block = clock.block(call, [inputs], length[name])
+                    times[name].append(block.total_ms / block.calls)
         median = {name: statistics.median(values) for name, values in times.items()}
-        ratios = " | ".join(f"{median['variable'] / median[name]:.2f}x" for name in ("topk", "compiled", "aot", "ort"))
+        ratios = " | ".join(f"{median['variable'] / median[name]:.1f}×" for name in ("topk", "compiled", "aot", "ort"))
         spent = f"top-k {middle - start:.1f}, partition {end - middle:.1f}"
-        print(f"{shape} | {median['variable'] * 1e3:.3f} | {ratios} | {spent}", flush=True)
+        print(f"| {n:,} | {batch or '–'} | {median['variable']:.3f} | {ratios} | {spent} |", flush=True)
 
 
 def memory() -> None:
@@ -163,8 +123,10 @@ def main() -> None:
     warnings.filterwarnings("ignore")
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(0)
-    memory()
-    table(arguments.quick)
+    with tempfile.TemporaryDirectory() as cache:
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache
+        memory()
+        table(arguments.quick)
 
 
 if __name__ == "__main__":
