@@ -6,15 +6,14 @@ import tempfile
 from pathlib import Path
 
 from exporters.exporter import Request
-from runners.compiled import compiles_for
+from runners.compiled import compiles_for, know_processor
 from runners.runner import Engine
 
 
 def probe(request: Request) -> None:
     import torch._inductor.compile_fx  # noqa: F401
-    from torch._inductor import cpu_vec_isa
 
-    cpu_vec_isa.pick_vec_isa()  # once per process; a cell is charged neither with this nor with imports
+    know_processor()
 
 
 def prepare() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
@@ -27,9 +28,8 @@ CUDA_GRAPH_WARMUP = 3
 def probe(request: Request) -> None:
     import torch._dynamo
     import torch._inductor.compile_fx  # noqa: F401
-    from torch._inductor import cpu_vec_isa
 
-    cpu_vec_isa.pick_vec_isa()  # once per process; a cell is charged neither with this nor with imports
+    know_processor()
     if request.options.get("mode") == "reduce-overhead":
         require_cuda()
 
@@ -40,8 +40,31 @@ def prepare() -> None:
     import torch
     from torch._inductor import cpu_vec_isa
 
-    cpu_vec_isa.pick_vec_isa()
+    _known_processor().write_text(str(cpu_vec_isa.pick_vec_isa()))
     torch.compile(torch.neg)(torch.ones(8, device=compiles_for()))
+
+
+def know_processor() -> None:
+    """Let Inductor choose its vector instructions; no cell is charged with that.
+
+    Every process would try all that the processor names, each in a Python of its own. Where `prepare` has seen that
+    the choice is the one made without trying, they are taken untried.
+    """
+    from torch._inductor import config, cpu_vec_isa
+
+    if _known_processor().exists() and hasattr(config.cpp, "vec_isa_ok"):
+        config.cpp.vec_isa_ok = True
+        if str(cpu_vec_isa.pick_vec_isa()) == _known_processor().read_text():
+            return
+        config.cpp.vec_isa_ok = None
+        cpu_vec_isa.valid_vec_isa_list.cache_clear()
+    cpu_vec_isa.pick_vec_isa()
+
+
+def _known_processor() -> Path:
+    from torch._inductor.runtime.runtime_utils import cache_dir
+
+    return Path(cache_dir()) / "vector_instructions.txt"
 
 
 def compiles_for() -> str:

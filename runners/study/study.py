@@ -275,10 +275,10 @@ class Study:
         self._save()
 
     def _conclude(self, round_: Round, name: str, outcome: Outcome) -> None:
-        """Record what an attempt came to; end the lane of a cell that will not be measured."""
+        """Record what an attempt came to; end a lane that is of no more use."""
         cell = self._cell(round_, name, outcome)
         key = (round_.variant.name, name)
-        if outcome.verdict not in FAITHFUL and name != "eager" and key in self._lanes:
+        if name != "eager" and key in self._lanes and not _is_of_use(outcome):
             self._lanes.pop(key).close()
         cell.repro = write_script(self.folder, round_.case, cell, self.settings.options)
         self.cells[cell.key] = cell
@@ -467,6 +467,12 @@ def finished(cell: Cell | None) -> bool:
     time_stage = cell.stages.get("time")
     is_timed = cell.verdict in FAITHFUL or (cell.backend == "eager" and cell.verdict == "wrong")
     return not is_timed or (time_stage is not None and time_stage.status != "not_reached")
+
+
+def _is_of_use(outcome: Outcome) -> bool:
+    """Whether the lane of this attempt may take the next workload: importing its compiler anew costs seconds."""
+    starved = outcome.reason is not None and outcome.reason.code.startswith("MEMORY.")
+    return outcome.verdict in (*FAITHFUL, "built", "rejected") and not starved
 
 
 def _need_room(outcome: Outcome | None, lane: Lane) -> None:

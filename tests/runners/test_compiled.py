@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from models.case import Workload, load
+from runners import compiled
 from runners.study.attempt import Attempt, Outcome, road
 
 CASES = Path(__file__).parent.parent / "cases"
@@ -48,3 +49,33 @@ def test_a_whole_graph_is_accepted_and_its_stages_are_apart() -> None:
     seconds: dict[Any, float | None] = {name: stage.seconds for name, stage in outcome.stages.items()}
     assert all(seconds[name] for name in ("capture", "build", "run", "verify"))
     assert outcome.facts["graphs"] == outcome.facts["operators_captured"] == 1
+
+
+@pytest.mark.compile
+def test_a_processor_that_is_known_is_not_tried_anew(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from torch._inductor import config, cpu_vec_isa
+
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    known = tmp_path / "vector_instructions.txt"
+    tried = []
+    try:
+        with config.patch({"cpp.vec_isa_ok": None}):
+            compiled.know_processor()
+            chosen = str(cpu_vec_isa.pick_vec_isa())
+            cpu_vec_isa.valid_vec_isa_list.cache_clear()
+            monkeypatch.setattr(cpu_vec_isa.VecISA, "__bool__", lambda isa: tried.append(isa) or True)
+            known.write_text("another")
+            compiled.know_processor()
+            assert config.cpp.vec_isa_ok is None
+            assert tried
+        monkeypatch.undo()
+        monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+        with config.patch({"cpp.vec_isa_ok": None}):
+            known.write_text(chosen)
+            monkeypatch.setattr(cpu_vec_isa.VecISA, "check_build", lambda *_: pytest.fail("tried anew"))
+            cpu_vec_isa.valid_vec_isa_list.cache_clear()
+            compiled.know_processor()
+            assert config.cpp.vec_isa_ok
+            assert str(cpu_vec_isa.pick_vec_isa()) == chosen
+    finally:
+        cpu_vec_isa.valid_vec_isa_list.cache_clear()

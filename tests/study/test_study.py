@@ -28,6 +28,7 @@ from runners.study.study import NoRoom, Settings, Study, _need_room, finished
 from runners.study.worker import Command, Event
 
 CASES = Path(__file__).parent.parent / "cases"
+RUNNERS = ("eager", "crash", "elsewhere", "missing", "refuses_everything")
 ENVIRONMENT = Environment(id="here", device="cpu", cpu="x", python="3", packages={}, when="2026-11-29T10:00:00+00:00")
 
 
@@ -80,7 +81,7 @@ def bad_backends(monkeypatch: pytest.MonkeyPatch) -> None:
         return Road(name=name, runner=f"{package}.{name}", exporters=(), device="cpu")
 
     monkeypatch.setattr("runners.study.study.road", road)
-    monkeypatch.setattr(backends, "BACKENDS", {n: Backend(n, n) for n in ("eager", "crash", "elsewhere", "missing")})
+    monkeypatch.setattr(backends, "BACKENDS", {n: Backend(n, n) for n in RUNNERS})
 
 
 def settings(deadline: float | None = None) -> Settings:
@@ -125,6 +126,15 @@ def test_every_cell_is_recorded_and_only_the_faithful_are_timed(tmp_path: Path, 
     for cell in record.cells:
         assert cell.repro is not None
         assert (tmp_path / "here" / cell.repro).is_file()
+
+
+def test_a_lane_goes_on_after_a_refusal(tmp_path: Path, bad_backends: None) -> None:
+    workloads = [Workload(seed=seed) for seed in (0, 1)]
+    (first, _) = rounds("eager", "refuses_everything")
+    study(tmp_path, Heard()).run([msgspec.structs.replace(first, workload=workload) for workload in workloads])
+    cells = [c for c in records.read(tmp_path / "here" / "compat.json").cells if c.backend == "refuses_everything"]
+    assert [cell.verdict for cell in cells] == ["rejected", "rejected"]
+    assert len({cell.reason.text for cell in cells if cell.reason}) == 1
 
 
 def test_ratios_are_to_eagers_variable_form(tmp_path: Path, bad_backends: None) -> None:
