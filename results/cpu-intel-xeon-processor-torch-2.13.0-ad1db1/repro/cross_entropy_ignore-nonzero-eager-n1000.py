@@ -1,0 +1,11 @@
+"""Replays one cell: cross_entropy_ignore / nonzero / eager / N=1000."""
+
+from runners.study.replay import replay
+
+replay(
+    case='cross_entropy_ignore',
+    variant='nonzero',
+    backend='eager',
+    workload={'n': 1000, 'k': None, 'batch': None, 'dim': 16, 'dtype': 'float32', 'label_dtype': 'int64', 'positives': 0.5, 'noise': None, 'seed': 0},
+    options={'sm': '8.9'},
+)

@@ -1,0 +1,11 @@
+"""Replays one cell: cross_entropy_ignore / nonzero / iree / N=100000."""
+
+from runners.study.replay import replay
+
+replay(
+    case='cross_entropy_ignore',
+    variant='nonzero',
+    backend='iree',
+    workload={'n': 100000, 'k': None, 'batch': None, 'dim': 16, 'dtype': 'float32', 'label_dtype': 'int64', 'positives': 0.5, 'noise': None, 'seed': 0},
+    options={'sm': '8.9'},
+)

@@ -1,0 +1,11 @@
+"""Replays one cell: expert_dispatch / fetched / openvino_compile / N=256."""
+
+from runners.study.replay import replay
+
+replay(
+    case='expert_dispatch',
+    variant='fetched',
+    backend='openvino_compile',
+    workload={'n': 256, 'k': 64, 'batch': None, 'dim': 16, 'dtype': 'float32', 'label_dtype': 'int64', 'positives': 0.5, 'noise': None, 'seed': 0},
+    options={'sm': '8.9'},
+)

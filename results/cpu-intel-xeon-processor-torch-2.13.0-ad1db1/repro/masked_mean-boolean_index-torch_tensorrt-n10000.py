@@ -1,0 +1,11 @@
+"""Replays one cell: masked_mean / boolean_index / torch_tensorrt / N=10000."""
+
+from runners.study.replay import replay
+
+replay(
+    case='masked_mean',
+    variant='boolean_index',
+    backend='torch_tensorrt',
+    workload={'n': 10000, 'k': None, 'batch': None, 'dim': 16, 'dtype': 'float32', 'label_dtype': 'bool', 'positives': 0.5, 'noise': None, 'seed': 0},
+    options={'sm': '8.9'},
+)

@@ -1,0 +1,11 @@
+"""Replays one cell: score_threshold / masked_topk / compile_fullgraph / N=10000."""
+
+from runners.study.replay import replay
+
+replay(
+    case='score_threshold',
+    variant='masked_topk',
+    backend='compile_fullgraph',
+    workload={'n': 10000, 'k': 1000, 'batch': None, 'dim': 4, 'dtype': 'float32', 'label_dtype': None, 'positives': 0.5, 'noise': None, 'seed': 0},
+    options={'sm': '8.9'},
+)

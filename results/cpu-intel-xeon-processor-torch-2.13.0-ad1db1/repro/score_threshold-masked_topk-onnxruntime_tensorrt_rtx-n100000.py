@@ -1,0 +1,11 @@
+"""Replays one cell: score_threshold / masked_topk / onnxruntime_tensorrt_rtx / N=100000."""
+
+from runners.study.replay import replay
+
+replay(
+    case='score_threshold',
+    variant='masked_topk',
+    backend='onnxruntime_tensorrt_rtx',
+    workload={'n': 100000, 'k': 10000, 'batch': None, 'dim': 4, 'dtype': 'float32', 'label_dtype': None, 'positives': 0.5, 'noise': None, 'seed': 0},
+    options={'sm': '8.9'},
+)
