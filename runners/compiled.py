@@ -62,7 +62,7 @@ def know_processor() -> None:
 
 
 def _known_processor() -> Path:
-    from torch._inductor.runtime.runtime_utils import cache_dir
+    from torch._inductor.runtime.cache_dir_utils import cache_dir
 
     return Path(cache_dir()) / "vector_instructions.txt"
 
