@@ -140,8 +140,12 @@ def test_ctrl_c_while_a_worker_is_made_waits_for_it_and_ends_it(monkeypatch: pyt
         return made[0]
 
     monkeypatch.setattr(lane_module, "_start", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        Lane(job("tests.bad.crash"), Limits())
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job has it ignored
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            Lane(job("tests.bad.crash"), Limits())
+    finally:
+        signal.signal(signal.SIGINT, handler)
     assert made[0].exitcode is not None
 
 
