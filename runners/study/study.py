@@ -93,7 +93,7 @@ class Settings(msgspec.Struct, kw_only=True):
 class Study:
     """One run of a plan into the record of one environment.
 
-    `folder` is the environment's own; `finished` are the cells of an earlier run that are not repeated.
+    `folder` is the environment's own; what is finished among the `earlier` cells is not repeated.
     """
 
     def __init__(
