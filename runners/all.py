@@ -28,10 +28,12 @@ from runners.study import record as records
 from runners.study.device import gpu_facts
 from runners.study.display import Display
 from runners.study.lane import Lane, LaneFailed, Limits
+from runners.study.lanes import NoRoom
 from runners.study.listing import show_list
 from runners.study.plan import BadRequest, Profile, Round, Wanted
 from runners.study.rounds import Budget
-from runners.study.study import NoRoom, Settings, Study
+from runners.study.settings import Settings
+from runners.study.study import Study
 from runners.study.worker import Command, Job
 
 GPU_MINUTES = 8.0

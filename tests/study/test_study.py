@@ -19,12 +19,15 @@ from runners.backends import Backend
 from runners.study import interpreters
 from runners.study import record as records
 from runners.study.attempt import Outcome
+from runners.study.closer import Closer
 from runners.study.interpreters import NotMade
 from runners.study.lane import LaneFailed, Limits
+from runners.study.lanes import Lanes, NoRoom, need_room
 from runners.study.plan import Round
 from runners.study.record import Cell, Environment, Reason, StageOutcome
 from runners.study.rounds import Budget
-from runners.study.study import NoRoom, Settings, Study, _need_room, finished
+from runners.study.settings import Settings
+from runners.study.study import Study, finished
 from runners.study.worker import Command, Event
 
 CASES = Path(__file__).parent.parent / "cases"
@@ -80,7 +83,7 @@ def bad_backends(monkeypatch: pytest.MonkeyPatch) -> None:
         package = "runners" if name == "eager" else "tests.bad"
         return Road(name=name, runner=f"{package}.{name}", exporters=(), device="cpu")
 
-    monkeypatch.setattr("runners.study.study.road", road)
+    monkeypatch.setattr("runners.study.lanes.road", road)
     monkeypatch.setattr(backends, "BACKENDS", {n: Backend(n, n) for n in RUNNERS})
 
 
@@ -201,8 +204,11 @@ class Played(Study):
         heard = Heard()
         super().__init__(here(), tmp_path / "here", settings(deadline), heard, [])
         self.heard, self.comes_to = heard, comes_to
+        self._lanes = PlayedLanes(self.settings)
 
-    def _lane(self, round_: Round, variant: Variant, name: str) -> Any:
+
+class PlayedLanes(Lanes):
+    def get(self, round_: Round, variant: Variant, name: str) -> Any:
         return PlayedLane(name)
 
 
@@ -251,6 +257,22 @@ def test_what_does_not_fit_alone_either_is_rejected_and_the_others_go_on(play: C
     assert (cell.stage, cell.reason.code) == ("run", "MEMORY.device")
 
 
+def test_the_backend_that_took_longest_is_tried_first_the_next_time(play: Callable[..., Played]) -> None:
+    seconds = {"crash": 0.0, "elsewhere": 0.2, "missing": 0.1}
+
+    def slow(name: str, beside: int) -> Outcome:
+        time.sleep(seconds[name])
+        return FINE
+
+    study = play(slow, ["crash", "elsewhere", "missing"])
+    study.settings.parallel = 1
+    study.heard.cells.clear()
+    study._attempt(rounds("eager", *seconds)[1], list(seconds))
+    study._attempt(rounds("eager", *seconds)[1], list(seconds))
+    tried = [backend for _, backend, _ in study.heard.cells]
+    assert tried[3:] == ["elsewhere", "missing", "crash"]
+
+
 def test_what_the_deadline_cuts_off_is_not_reached_and_has_no_verdict(play: Callable[..., Played]) -> None:
     soon = time.monotonic() + 0.2
 
@@ -282,20 +304,22 @@ class Asked:
         self.closed = True
 
 
-def closer(tmp_path: Path, has_gpu: bool, traces: int | None, *looks: tuple[str, str]) -> list[tuple[Asked, Cell]]:
+def looked(tmp_path: Path, has_gpu: bool, traces: int | None, *looks: tuple[str, str]) -> list[tuple[Asked, Cell]]:
     """What becomes of a fresh lane and its cell at each look at a backend and verdict, one after the other."""
-    study = Study(here(), tmp_path, msgspec.structs.replace(settings(), has_gpu=has_gpu, traces=traces), Heard(), [])
+    lanes = Lanes(msgspec.structs.replace(settings(), has_gpu=has_gpu))
+    closer = Closer(lanes, here(), tmp_path, traces)
+    study = Study(here(), tmp_path, settings(), Heard(), [])
     (round_, _), seen = rounds("eager"), []
     for backend, verdict in looks:
         cell = study._cell(round_, backend, Outcome(verdict=verdict))  # type: ignore[arg-type]
-        lane = study._lanes[round_.variant.name, backend] = Asked()  # type: ignore[assignment]
-        study._look_closer(round_, (round_.variant.name, backend), cell)
+        lane = lanes._alive[round_.variant.name, backend] = Asked()  # type: ignore[assignment]
+        closer.look(round_, cell)
         seen.append((lane, cell))
     return seen  # type: ignore[return-value]
 
 
 def test_on_a_card_a_lane_is_counted_once_and_is_never_timed_after_it(tmp_path: Path) -> None:
-    (first, cell), (second, _), (other, _) = closer(
+    (first, cell), (second, _), (other, _) = looked(
         tmp_path, True, 0, ("eager", "accepted"), ("eager", "accepted"), ("export", "accepted")
     )
     assert (first.asked, first.closed) == (["count"], True)
@@ -312,8 +336,8 @@ def test_a_few_traces_go_to_whole_cells_of_eager_and_compile(tmp_path: Path) -> 
         ("compile", "accepted"),
         ("eager", "accepted"),
     ]
-    assert [lane.asked for lane, _ in closer(tmp_path, False, 2, *looks)] == [[], [], ["trace"], ["trace"], []]
-    assert all(lane.asked == ["trace"] for lane, _ in closer(tmp_path, False, None, *looks))
+    assert [lane.asked for lane, _ in looked(tmp_path, False, 2, *looks)] == [[], [], ["trace"], ["trace"], []]
+    assert all(lane.asked == ["trace"] for lane, _ in looked(tmp_path, False, None, *looks))
 
 
 def test_a_deadline_ends_a_hanging_worker_and_the_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -324,7 +348,7 @@ def test_a_deadline_ends_a_hanging_worker_and_the_study(tmp_path: Path, monkeypa
             name=name, runner=f"{'runners' if name == 'eager' else 'tests.bad'}.{name}", exporters=(), device="cpu"
         )
 
-    monkeypatch.setattr("runners.study.study.road", road)
+    monkeypatch.setattr("runners.study.lanes.road", road)
     monkeypatch.setattr(backends, "BACKENDS", {n: Backend(n, n) for n in ("eager", "hang")})
     began = time.monotonic()
     late = Study(here(), tmp_path / "here", settings(began + 15), Heard(), [])
@@ -359,7 +383,7 @@ def test_an_environment_that_cannot_be_made_costs_its_backends_rows_only(
     tmp_path: Path, bad_backends: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = Backend("elsewhere", "elsewhere", requirements=("elsewhere==1",))
-    monkeypatch.setattr("runners.study.study.BACKENDS", {"elsewhere": own})
+    monkeypatch.setattr("runners.study.lanes.BACKENDS", {"elsewhere": own})
     monkeypatch.setattr(interpreters, "FOLDER", tmp_path / "environments")
 
     def no_network(*words: str) -> None:
@@ -395,14 +419,12 @@ def test_what_a_full_disk_did_is_told_from_what_a_compiler_did(
     lane: Any = SimpleNamespace(directory=tmp_path / "lane")
     outcome = Outcome(verdict=verdict, reason=Reason("COMPILER.internal", text))
     with pytest.raises(NoRoom, match=str(tmp_path)) if full else nullcontext():
-        _need_room(outcome, lane)
+        need_room(outcome, lane)
 
 
 def test_a_worker_for_which_there_is_no_room_ends_the_study(
     tmp_path: Path, bad_backends: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cache = tmp_path / "cache"
-    cache.mkdir()
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(temporary))
@@ -410,9 +432,10 @@ def test_a_worker_for_which_there_is_no_room_ends_the_study(
     def full(source: Any, target: Any) -> None:
         raise shutil.Error([(source, target, "[Errno 28] No space left on device")])
 
-    ended = study(tmp_path, Heard())
-    ended._cache = cache
     monkeypatch.setattr("shutil.copytree", full)
-    with pytest.raises(NoRoom, match=r"a worker cannot be made: .*No space left on device"):
-        ended._ask_alone(Command(do="forget"))
+    with Lanes(settings()) as lanes:
+        (cache,) = temporary.iterdir()
+        (cache / "inductor").mkdir()
+        with pytest.raises(NoRoom, match=r"a worker cannot be made: .*No space left on device"):
+            lanes.ask_alone(Command(do="forget"))
     assert list(temporary.iterdir()) == []
