@@ -70,8 +70,7 @@ def _case(case: str, sections: Sequence[Selection]) -> dict[str, Any]:
         "parts": [
             {
                 "section": section,
-                "matrices": verdicts.matrices(section),
-                "pairs": advice.rewrites(section),
+                "matrix": verdicts.matrix(section),
                 "advice": advice.advice(section),
             }
             for section in sections

@@ -82,7 +82,7 @@ def cell(variant: str = "nonzero", backend: str = "eager", workload: Workload = 
     about: dict[str, Any] = {
         "case": CASE,
         "variant": variant,
-        "kind": KINDS[variant],
+        "kind": KINDS.get(variant, "static"),
         "backend": backend,
         "environment": "cpu-2core",
         "workload": workload,
