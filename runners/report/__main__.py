@@ -14,7 +14,9 @@ from runners.study.record import DamagedRecord, Record, read
 
 def main(
     paths: Annotated[list[Path], typer.Argument(help="compat.json of one or more environments.", show_default=False)],
-    output: Annotated[Path, typer.Option(help="Where compat.md, the pages of the cases and the pictures go.")] = Path("results"),
+    output: Annotated[Path, typer.Option(help="Where compat.md, the pages of the cases and the pictures go.")] = Path(
+        "results"
+    ),
 ) -> None:
     """Merge records into one report: environments side by side, never mixed."""
     records: list[Record] = []

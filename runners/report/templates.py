@@ -24,7 +24,7 @@ def template(name: str) -> jinja2.Template:
         "prose": text.prose,
         "fence": text.fence,
         "path": text.url,
-        "anchor": text.anchor,
+        "stem": text.file_stem,
     }
     environment.globals |= {"link": text.link, "at": workloads.at, "symbols": verdicts.SYMBOLS, "mark": MARK}
     return environment.get_template(name)

@@ -69,11 +69,6 @@ def url(path: str) -> str:
     return quote(path, safe="/._-~")
 
 
-def anchor(heading: str) -> str:
-    """What stands after the # in a link to the heading of these words, as GitHub and others make it."""
-    return quote(re.sub(r"[^\w\- ]", "", one_line(heading).lower()).replace(" ", "-"))
-
-
 def slug(words: str) -> str:
     """`words` as a part of a file name that is safe anywhere."""
     return re.sub(r"[^a-z0-9_]+", "-", words.lower()).strip("-")
