@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from runners.report import facts, times
-from runners.report.charts import styles
+from runners.report.charts import _ticks, styles
 from runners.report.forecast import CARDS, Work, forecast, forecast_ms
 from runners.report.pictures import series
 from runners.report.refusals import refusals, telling_line
@@ -234,6 +234,13 @@ def test_pictures_keep_batches_apart_and_leave_noise_as_input_to_the_tables() ->
     lines = series(about)
     assert [plain(held) for held in lines] == ["unbatched", "batch 32"]
     assert [[workload.n for workload in line] for line in lines.values()] == [[1_000, 10_000, 100_000], [1_000]]
+
+
+def test_a_panel_names_the_measured_sizes_that_have_room() -> None:
+    sizes = (1_000, 1_100, 10_000, 90_000, 100_000)
+    workloads = [msgspec.structs.replace(sample.WORKLOADS[0], n=n) for n in sizes]
+    assert _ticks(workloads) == [1_000, 10_000, 90_000]
+    assert _ticks(workloads[:2]) == [1_000, 1_100]
 
 
 def test_variable_and_static_forms_look_different() -> None:
