@@ -1,4 +1,4 @@
-"""The report: compat.md and its pictures, made from records alone; no compiler and no torch is imported."""
+"""The report: compat.md, the pages of the cases and the pictures, from records alone; no compiler is imported."""
 
 from runners.report.page import write_report
 from runners.report.selection import SameEnvironment

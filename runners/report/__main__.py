@@ -1,4 +1,4 @@
-"""`python -m runners.report results/*/compat.json --output DIR`: one page from any number of environments."""
+"""`python -m runners.report results/*/compat.json --output DIR`: one report from any number of environments."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from runners.study.record import DamagedRecord, Record, read
 
 def main(
     paths: Annotated[list[Path], typer.Argument(help="compat.json of one or more environments.", show_default=False)],
-    output: Annotated[Path, typer.Option(help="Where compat.md and the pictures go.")] = Path("results"),
+    output: Annotated[Path, typer.Option(help="Where compat.md, the pages of the cases and the pictures go.")] = Path(
+        "results"
+    ),
 ) -> None:
-    """Merge records into one compat.md: environments side by side, never mixed."""
+    """Merge records into one report: environments side by side, never mixed."""
     records: list[Record] = []
     folders: dict[str, Path] = {}
     for path in dict.fromkeys(path.resolve() for path in paths):

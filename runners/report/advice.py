@@ -20,18 +20,13 @@ WORTH_A_CHANGE = 0.95
 
 @dataclass(frozen=True)
 class Advice:
-    """One backend's row: the pair verdict per rewrite, the recommended variant (None: none is sound), the gain."""
+    """One backend's row: the recommended variant (None: none is sound), its gain, and the lines of pair verdicts."""
 
     backend: str
-    pairs: list[list[str]]
     variant: str | None
     change: str
     gain: str
-
-
-def rewrites(selection: Selection) -> list[tuple[str, str]]:
-    """Every (variable, static) pair of the case."""
-    return [(variable, static) for variable in selection.of_kind("variable") for static in selection.of_kind("static")]
+    pairs: list[str]
 
 
 def advice(selection: Selection) -> list[Advice]:
@@ -42,16 +37,26 @@ def advice(selection: Selection) -> list[Advice]:
         rows.append(
             Advice(
                 backend=backend,
-                pairs=[
-                    pair_verdict(selection.of(variable, backend), selection.of(static, backend))
-                    for variable, static in rewrites(selection)
-                ],
                 variant=variant,
                 change=_change(selection, variant, backend),
                 gain=_gain(selection.of(variant, backend)) if variant else "",
+                pairs=_pairs(selection, backend),
             )
         )
     return rows
+
+
+def _pairs(selection: Selection, backend: str) -> list[str]:
+    """The pair verdicts; where the rewrites differ, those that are alike on one line, after their names."""
+    rewrites = [(form, static) for form in selection.of_kind("variable") for static in selection.of_kind("static")]
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for form, static in rewrites:
+        phrases = pair_verdict(selection.of(form, backend), selection.of(static, backend))
+        named = f"{selection.name(form)} → " if len(selection.of_kind("variable")) > 1 else ""
+        alike.setdefault(tuple(phrases), []).append(named + selection.name(static))
+    if len(alike) == 1:
+        return list(*alike)
+    return [f"{', '.join(names)}: {'; '.join(phrases)}" for phrases, names in alike.items() if phrases]
 
 
 def recommended(selection: Selection, backend: str) -> str | None:

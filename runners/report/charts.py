@@ -60,6 +60,8 @@ def times(selection: Selection, workloads: Sequence[Workload], title: str) -> Fi
 
     A band is the interquartile range of the samples; eager's variable form and the floor are in every panel.
     """
+    from matplotlib.ticker import NullLocator
+
     if len({workload.n for workload in workloads if workload.n}) < 2:
         return None
     backends = [
@@ -92,6 +94,8 @@ def times(selection: Selection, workloads: Sequence[Workload], title: str) -> Fi
             )
         axes.set_xscale("log")
         axes.set_yscale("log")
+        axes.set_xticks(_ticks(workloads))
+        axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_major_formatter(lambda value, _: count(value))
         axes.yaxis.set_major_formatter(lambda value, _: _round_time(value))
     _label(panels[-TIME_COLUMNS:], "items N")
@@ -222,6 +226,16 @@ def _line(selection: Selection, variant: str, backend: str, workloads: Sequence[
 
 def _sizes(cells: Sequence[Cell]) -> list[int]:
     return [cell.workload.n or 0 for cell in cells]
+
+
+def _ticks(workloads: Sequence[Workload]) -> list[int]:
+    """The sizes to name below a panel: those measured, as far as they leave each other room."""
+    sizes = sorted({workload.n for workload in workloads if workload.n})
+    room = (sizes[-1] / sizes[0]) ** 0.2
+    ticks = sizes[:1]
+    for size in sizes[1:]:
+        ticks += [size] if size >= room * ticks[-1] else []
+    return ticks
 
 
 def _medians(cells: Sequence[Cell]) -> list[float]:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from models.case import Workload
 from runners.report.selection import REFERENCE, Selection
 from runners.report.text import SPACE, code, count, counted, milliseconds, prose, size
 from runners.report.times import Table
@@ -62,14 +63,15 @@ class Forecast:
 
     words: str
     cards: tuple[Card, ...]
-    table: Table
+    tables: list[tuple[str, Table]]
+    """One a case."""
 
 
 @dataclass
 class _Row:
     """What one row is about: the backends that do the same work on one variant at one workload."""
 
-    head: tuple[str, str, str]
+    head: tuple[str, str]
     work: Work
     cells: list[Cell] = field(default_factory=list)
 
@@ -87,7 +89,7 @@ def forecast(selections: Sequence[Selection]) -> Forecast | None:
     fused for the device. Where a record is of such a card and has a time for the cell, measurement and error stand
     beside the forecast.
     """
-    rows: dict[tuple[object, ...], _Row] = {}
+    rows: dict[tuple[str, str, Workload, Work], _Row] = {}
     seen, compiled_on = set(), set()
     for selection in sorted(selections, key=lambda selection: selection.environment.device == "cpu"):
         for cell, work in _known(selection):
@@ -97,22 +99,23 @@ def forecast(selections: Sequence[Selection]) -> Forecast | None:
             seen.add(identity)
             if cell.backend != REFERENCE:
                 compiled_on.add("the CPU" if selection.environment.device == "cpu" else selection.environment.device)
-            head = (code(selection.case), selection.name(cell.variant), label(cell.workload, selection.dimensions))
+            head = (selection.name(cell.variant), label(cell.workload, selection.dimensions))
             row = rows.setdefault((cell.case, cell.variant, cell.workload, work), _Row(head, work))
             row.cells.append(cell)
     if not rows:
         return None
-    columns = ["case", "variant", "workload", "backends", "one call", *(card.name for card in CARDS)]
-    table = [
-        [
-            *row.head,
-            ", ".join(code(cell.backend) for cell in row.cells),
-            row.work.words(),
-            *(_entry(card, row, selections) for card in CARDS),
-        ]
-        for row in rows.values()
-    ]
-    return Forecast(_words(compiled_on), CARDS, Table(columns, table))
+    columns = ["variant", "workload", "backends", "one call", *(card.name for card in CARDS)]
+    entries: dict[str, list[list[str]]] = {}
+    for (case, *_), row in rows.items():
+        entries.setdefault(case, []).append(
+            [
+                *row.head,
+                ", ".join(code(cell.backend) for cell in row.cells),
+                row.work.words(),
+                *(_entry(card, row, selections) for card in CARDS),
+            ]
+        )
+    return Forecast(_words(compiled_on), CARDS, [(case, Table(columns, table)) for case, table in entries.items()])
 
 
 def _words(compiled_on: set[str]) -> str:

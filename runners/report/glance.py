@@ -1,4 +1,4 @@
-"""The first tables: how many backends take a variant and its best gain, and the environments side by side."""
+"""Two summaries: how many backends take a variant and its best gain, and a case in its environments side by side."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from runners.report.advice import gain_of, gains
-from runners.report.selection import REFERENCE, Selection, backend_order
+from runners.report.selection import REFERENCE, Selection, backend_order, by_case
 from runners.report.text import code, counted, multiple, prose
 from runners.report.times import Table
 from runners.report.verdicts import Rate, findings, rate
@@ -38,16 +38,13 @@ def headline(sections: Sequence[Selection]) -> str:
 
 def glances(sections: Sequence[Selection]) -> list[Glance]:
     """Every variant, its environments below one another."""
-    rows = {
-        (section.case, variant, section.environment.id): Glance(
-            section.case, section.name(variant), section.environment.id, rate(section, variant), _gain(section, variant)
-        )
-        for section in sections
-        for variant in section.variants
-    }
-    variants = list(dict.fromkeys(key[:2] for key in rows))
-    cases = list(dict.fromkeys(case for case, _ in variants))
-    return [rows[key] for key in sorted(rows, key=lambda key: (cases.index(key[0]), variants.index(key[:2]), key[2]))]
+    return [
+        Glance(case, section.name(variant), section.environment.id, rate(section, variant), _gain(section, variant))
+        for case, mine in by_case(sections).items()
+        for variant in dict.fromkeys(variant for section in mine for variant in section.variants)
+        for section in mine
+        if variant in section.variants
+    ]
 
 
 def _gain(section: Selection, variant: str) -> str:
@@ -66,15 +63,12 @@ def _gain(section: Selection, variant: str) -> str:
     return f"{words} ({section.backend_name(cell.backend)}, {label(cell.workload, varying(section.timed_workloads))})"
 
 
-def side_by_side(sections: Sequence[Selection]) -> list[tuple[str, Table]]:
-    """Per case that several environments hold, every variant on every backend with a column an environment."""
-    tables = []
-    for case in dict.fromkeys(section.case for section in sections):
-        mine = [section for section in sections if section.case == case]
-        if len(mine) > 1:
-            columns = ["variant", "backend", *(prose(section.environment.id) for section in mine)]
-            tables.append((case, Table(columns, _rows(mine))))
-    return tables
+def side_by_side(sections: Sequence[Selection]) -> Table | None:
+    """One case's variants on every backend with a column an environment; None where there is only one."""
+    if len(sections) < 2:
+        return None
+    columns = ["variant", "backend", *(prose(section.environment.id) for section in sections)]
+    return Table(columns, _rows(sections))
 
 
 def _rows(sections: Sequence[Selection]) -> list[list[str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ import msgspec
 
 from models.case import Workload
 from runners.report.selection import Selection
+from runners.report.text import file_stem, slug
 from runners.report.workloads import label, order, varying
 
 if TYPE_CHECKING:
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Picture:
-    """One picture in both formats, by its path relative to the page."""
+    """One picture, in both formats."""
 
     title: str
-    svg: str
-    png: str
+    svg: Path
+    png: Path
 
 
 def draw(selection: Selection, output: Path) -> list[Picture]:
@@ -43,7 +43,7 @@ def draw(selection: Selection, output: Path) -> list[Picture]:
             title = f"{about}: {words}"
             figure = chart(selection, workloads, f"{title} ({selection.environment.id})")
             if figure is not None:
-                stem = _file_name(f"{selection.case} {held} {kind}")
+                stem = f"{file_stem(selection.case)}-{slug(f'{held} {kind}')}"
                 pictures.append(_save(figure, selection, output, stem, title))
     return pictures
 
@@ -66,20 +66,16 @@ def series(selection: Selection) -> dict[str, list[Workload]]:
     return {label(fixed, dimensions, absent=True): workloads for fixed, workloads in found.items()}
 
 
-def _file_name(words: str) -> str:
-    return re.sub(r"[^a-z0-9_]+", "-", words.lower()).strip("-")
-
-
 def _save(figure: Figure, selection: Selection, output: Path, stem: str, title: str) -> Picture:
     import matplotlib
 
-    relative = Path(selection.environment.id) / "plots" / stem
-    path = output / relative
-    path.parent.mkdir(parents=True, exist_ok=True)
+    folder = output / selection.environment.id / "plots"
+    folder.mkdir(parents=True, exist_ok=True)
+    picture = Picture(title, folder / f"{stem}.svg", folder / f"{stem}.png")
     figure.draw_without_rendering()
     figure.set_layout_engine("none")  # the layout is found once for both files
     # A fixed salt and no date: the same record gives the same bytes.
     with matplotlib.rc_context({"svg.hashsalt": stem}):
-        figure.savefig(path.with_name(f"{stem}.svg"), metadata={"Date": None})
-        figure.savefig(path.with_name(f"{stem}.png"), dpi=144, metadata={"Software": None})
-    return Picture(title, f"{relative.as_posix()}.svg", f"{relative.as_posix()}.png")
+        figure.savefig(picture.svg, metadata={"Date": None})
+        figure.savefig(picture.png, dpi=144, metadata={"Software": None})
+    return picture

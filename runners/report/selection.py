@@ -22,7 +22,8 @@ class SameEnvironment(Exception):
 
 @dataclass(frozen=True)
 class Selection:
-    """The cells of one case in one environment. `marks` are the variants that eager itself gets wrong."""
+    """The cells of one case in one environment. `marks` are its variants that eager itself gets wrong, here or
+    elsewhere."""
 
     environment: Environment
     case: str
@@ -133,9 +134,24 @@ def selections(records: Sequence[Record]) -> list[Selection]:
         Selection(
             environment=environment,
             case=case,
-            cells=tuple(cells[environment.id, case]),
-            marks=frozenset(variant for flawed_case, variant in flawed if flawed_case == case),
+            cells=tuple(mine := cells[environment.id, case]),
+            marks=frozenset(cell.variant for cell in mine if (case, cell.variant) in flawed),
         )
         for environment in environments(records)
         for case in dict.fromkeys(case for identifier, case in cells if identifier == environment.id)
     ]
+
+
+def by_case(sections: Iterable[Selection]) -> dict[str, list[Selection]]:
+    """The selections of each case, by environment."""
+    cases: dict[str, list[Selection]] = {}
+    for section in sections:
+        cases.setdefault(section.case, []).append(section)
+    return cases
+
+
+def unmeasured_on_gpu(cells: Sequence[Cell]) -> list[str]:
+    """The backends that need an NVIDIA GPU, or were only built for one, and have no time in these cells."""
+    waiting = {cell.backend for cell in cells if cell.verdict == "built"}
+    waiting |= {cell.backend for cell in cells if cell.backend in BACKENDS and BACKENDS[cell.backend].device == "cuda"}
+    return [name for name in BACKENDS if name in waiting - {cell.backend for cell in cells if cell.timing}]

@@ -6,6 +6,7 @@ comes from a record passes through here before it meets the page.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from urllib.parse import quote
@@ -15,7 +16,7 @@ SPACE = "\u00a0"
 
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u2028\u2029\ud800-\udfff]")
-_SPECIAL = re.compile(r"[&<>|`*_\[\]\\~$]")
+_SPECIAL = re.compile(r"[&<>|`*_\[\]\\~$#]")
 
 
 def readable(text: str) -> str:
@@ -66,6 +67,19 @@ def link(label: str, path: str) -> str:
 def url(path: str) -> str:
     """A relative path as a link's target."""
     return quote(path, safe="/._-~")
+
+
+def slug(words: str) -> str:
+    """`words` as a part of a file name that is safe anywhere."""
+    return re.sub(r"[^a-z0-9_]+", "-", words.lower()).strip("-")
+
+
+def file_stem(name: str) -> str:
+    """`name` as a file's stem that is safe anywhere and no other name's: one that cannot stay as it is gets a hash."""
+    safe = slug(name)[:60].replace("-", "_")
+    if safe == name:
+        return name
+    return f"{safe}-{hashlib.sha256(name.encode(errors='surrogatepass')).hexdigest()[:8]}".lstrip("-")
 
 
 def count(number: float) -> str:

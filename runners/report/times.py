@@ -74,12 +74,12 @@ def overview(selection: Selection) -> Table | None:
     workloads = selection.timed_workloads
     if not workloads:
         return None
-    columns = ["backend", "variant", *(label(workload, varying(workloads)) for workload in workloads)]
+    columns = ["backend and variant", *(label(workload, varying(workloads)) for workload in workloads)]
     rows = []
     for backend, variant, _ in _timed(selection):
         by_workload = {cell.workload: cell for cell in selection.of(variant, backend)}
         entries = [_glance(by_workload.get(workload)) for workload in workloads]
-        rows.append([selection.backend_name(backend), selection.name(variant), *entries])
+        rows.append([f"{selection.backend_name(backend)}<br>{selection.name(variant)}", *entries])
     return Table(columns, rows)
 
 

@@ -81,28 +81,11 @@ def findings(cells: Sequence[Cell]) -> list[Finding]:
     return found
 
 
-@dataclass(frozen=True)
-class Matrix:
-    """Variants as rows, some of the backends as columns."""
-
-    backends: list[str]
-    rows: list[tuple[str, list[list[Finding]]]]
-
-
-def matrices(selection: Selection, width: int = 6) -> list[Matrix]:
-    """The verdicts in tables of at most `width` backends; backends that are nowhere available are left to
-    their own list."""
-    backends = selection.available
-    groups = [backends[start : start + width] for start in range(0, len(backends), width)]
+def matrix(selection: Selection) -> list[tuple[str, list[list[Finding]]]]:
+    """Every available backend with its findings on each variant."""
     return [
-        Matrix(
-            group,
-            [
-                (variant, [findings(selection.of(variant, backend)) for backend in group])
-                for variant in selection.variants
-            ],
-        )
-        for group in groups
+        (backend, [findings(selection.of(variant, backend)) for variant in selection.variants])
+        for backend in selection.available
     ]
 
 
@@ -161,7 +144,7 @@ class Rate:
 
     def of(self, number: int) -> str:
         """'3 of 7', the denominator never left out."""
-        return f"{number} of {self.backends}" if self.backends else "not tried"
+        return f"{number} of {self.backends}".replace(" ", SPACE) if self.backends else "not tried"
 
 
 def rate(selection: Selection, variant: str) -> Rate:

@@ -82,7 +82,7 @@ def cell(variant: str = "nonzero", backend: str = "eager", workload: Workload = 
     about: dict[str, Any] = {
         "case": CASE,
         "variant": variant,
-        "kind": KINDS[variant],
+        "kind": KINDS.get(variant, "static"),
         "backend": backend,
         "environment": "cpu-2core",
         "workload": workload,
@@ -143,7 +143,7 @@ def _verdict(variant: str, backend: str, workload: Workload) -> dict[str, Any]:
             refused = _refused("rejected", "capture", "DDS.guard", GUARD, "balanced_sampler.py:41")
             return refused | {"stages": {"capture": StageOutcome("failed", 0.7)}}
         waits = [{"operator": "aten.nonzero", "where": "balanced_sampler.py:38"}] * 2
-        return {"facts": {"host_waits_forecast": waits}}
+        return {"facts": {"host_waits_forecast": waits, "kernel_launches": 15, "floor_bytes": 22_400}}
     if variant == "topk" and backend == "eager":
         return _refused("wrong", "verify", "ORDER.biased", "positives come first in every draw: p < 1e-12")
     if backend == "tensorrt_rtx":

@@ -25,7 +25,18 @@ def test_the_sample() -> None:
     assert rows["export"].gain == "0.25× to 3.0×, faster at 1 of 4 workloads"
     assert plain(rows["tensorrt_rtx"].change) == "use `topk_shuffled`, but only to N = 10 000 (built, not run)"
     assert rows["tensorrt_rtx"].gain == "not run"
-    assert rows["export"].pairs == [["*static rescues*"], ["*static rescues*"]]
+    assert rows["export"].pairs == ["*static rescues*"]
+    assert [plain(line) for line in rows["tensorrt_rtx"].pairs] == [
+        "*static rescues (static not run)* to N = 10 000", "*neither* from N = 100 000",
+    ]  # fmt: skip
+
+
+def test_rewrites_that_fare_alike_share_a_line() -> None:
+    taken = [sample.cell(variant, "compile") for variant in ("topk", "other")]
+    refused = [sample.cell(variant, "compile", verdict="rejected") for variant in ("nonzero", "topk_shuffled")]
+    (section,) = selections([Record(environments=[sample.environment()], cells=[*taken, *refused])])
+    (row,) = advice(section)
+    assert row.pairs == ["`topk`, `other`: *static rescues*", "`topk_shuffled`: *neither*"]
 
 
 def test_a_marked_variant_is_never_recommended() -> None:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from runners.report import facts, times
-from runners.report.charts import styles
+from runners.report.charts import _ticks, styles
 from runners.report.forecast import CARDS, Work, forecast, forecast_ms
 from runners.report.pictures import series
 from runners.report.refusals import refusals, telling_line
@@ -175,7 +175,7 @@ def test_forecast_is_bytes_launches_and_waits() -> None:
 
 def forecast_rows(*records: Record) -> list[list[str]]:
     made = forecast(selections(list(records)))
-    return [[plain(entry) for entry in row] for row in made.table.rows] if made else []
+    return [[plain(entry) for entry in row] for _, table in made.tables for row in table.rows] if made else []
 
 
 EAGERS = {"kernel_launches": 100, "floor_bytes": 4.8e9, "host_waits_forecast": [{}] * 10}
@@ -187,7 +187,7 @@ def test_forecast_stands_beside_the_measurement_with_its_error() -> None:
     there = Record(environments=[CARD], cells=[sample.cell(environment="h200-box", timing=sample.timing(2.0))])
     (row,) = forecast_rows(here, there)
     assert row == [
-        "`balanced_sampler`", "`nonzero`", "N = 1 000", "`eager`", "100 launches, 10 waits, 4.47 GiB",
+        "`nonzero`", "N = 1 000", "`eager`", "100 launches, 10 waits, 4.47 GiB",
         "5.90 ms", "8.34 ms", "2.69 ms", "1.77 ms", "1.34 ms<br>measured 2.00 ms (`eager`, h200-box): −33 %",
     ]  # fmt: skip
     assert not forecast_rows(there)
@@ -208,7 +208,7 @@ def test_forecast_of_compiled_forms_counts_their_own_kernels_and_eagers_waits() 
             ],
         )
     )
-    assert [row[3:5] for row in rows] == [
+    assert [row[2:4] for row in rows] == [
         ["`eager`", "100 launches, 10 waits, 4.47 GiB"],
         ["`compile`, `compile_fullgraph`", "10 launches, 10 waits, 4.47 GiB"],
     ]
@@ -223,7 +223,7 @@ def test_forecast_prefers_the_graph_of_a_card_and_says_for_what_it_was_compiled(
         )
 
     cpu, card = record(sample.environment(), 10), record(CARD, 7)
-    assert forecast_rows(cpu, card)[1][4].startswith("7 launches")
+    assert forecast_rows(cpu, card)[1][3].startswith("7 launches")
     words = [made.words for made in (forecast(selections([one])) for one in (cpu, card)) if made]
     assert ["for the CPU, which it fuses otherwise than for CUDA" in one for one in words] == [True, False]
     assert "for NVIDIA H200." in words[1]
@@ -234,6 +234,13 @@ def test_pictures_keep_batches_apart_and_leave_noise_as_input_to_the_tables() ->
     lines = series(about)
     assert [plain(held) for held in lines] == ["unbatched", "batch 32"]
     assert [[workload.n for workload in line] for line in lines.values()] == [[1_000, 10_000, 100_000], [1_000]]
+
+
+def test_a_panel_names_the_measured_sizes_that_have_room() -> None:
+    sizes = (1_000, 1_100, 10_000, 90_000, 100_000)
+    workloads = [msgspec.structs.replace(sample.WORKLOADS[0], n=n) for n in sizes]
+    assert _ticks(workloads) == [1_000, 10_000, 90_000]
+    assert _ticks(workloads[:2]) == [1_000, 1_100]
 
 
 def test_variable_and_static_forms_look_different() -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from runners.report import text
 
-NASTY = "a | b `c`\n</details> <script> *x* \x1b[31mred\x1b[0m \x00 [l](u) $m$"
+NASTY = "# a | b `c`\n</details> <script> *x* \x1b[31mred\x1b[0m \x00 [l](u) $m$"
 
 
 def test_prose_leaves_no_markup_and_stays_on_one_line() -> None:
     words = text.prose(NASTY)
     assert not set("|`<>*[]$\n\x1b\x00") & set(words)
-    assert words.startswith("a &#124; b &#96;c&#96; &#60;/details&#62;")
+    assert words.startswith("&#35; a &#124; b &#96;c&#96; &#60;/details&#62;")
     assert "red" in words
 
 
@@ -39,6 +41,14 @@ def test_one_line_is_cut_with_an_ellipsis() -> None:
 
 def test_link_quotes_the_path() -> None:
     assert text.link("replay", "a b/(x)#1.py") == "[replay](a%20b/%28x%29%231.py)"
+
+
+def test_a_file_stem_is_safe_and_no_other_names() -> None:
+    names = ["nms", "NMS", "my-case", "my_case", "my case", "../my_case", "a" * 300, "a" * 301, "été", "", "\ud800"]
+    stems = [text.file_stem(name) for name in names]
+    assert len(set(stems)) == len(names)
+    assert (stems[0], stems[3]) == ("nms", "my_case")
+    assert all(re.fullmatch(r"[a-z0-9_]{0,60}(-?[0-9a-f]{8})?", stem) for stem in stems)
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from runners.report.selection import Selection, selections
-from runners.report.verdicts import findings, matrices, pair_verdict, pair_word, rate
-from runners.study.record import Cell, Reason, Record, Verdict
+from runners.report.verdicts import findings, matrix, pair_verdict, pair_word, rate
+from runners.study.record import Cell, Record, Verdict
 from tests.report import plain, sample
 
 
@@ -89,9 +89,12 @@ def test_rates_leave_the_unavailable_and_the_reference_out() -> None:
     assert topk.cells == {"accepted": 20, "built": 4, "rejected": 1}
 
 
-def test_wide_matrices_are_split_and_lose_no_backend() -> None:
-    reason = Reason(code="DDS.guard", text="no")
-    cells = [sample.cell(backend=f"b{index:02}", verdict="rejected", reason=reason) for index in range(14)]
-    tables = matrices(section(cells), width=6)
-    assert [len(table.backends) for table in tables] == [6, 6, 2]
-    assert [name for table in tables for name in table.backends] == [f"b{index:02}" for index in range(14)]
+def test_the_matrix_has_a_row_for_every_backend_that_was_tried() -> None:
+    about = section(sample.full().cells)
+    rows = matrix(about)
+    assert [backend for backend, _ in rows] == list(sample.AVAILABLE)
+    name, entries = rows[0]
+    assert name == "eager"
+    assert [plain(str(found)) for entry in entries for found in entry] == [
+        "✅ accepted", "❗ wrong `ORDER.biased`", "✅ accepted",
+    ]  # fmt: skip
