@@ -139,7 +139,7 @@ def describe(path: Path) -> Case:
     """What a case file holds, found by importing it in a worker: it may hang, crash or raise there."""
     if not path.is_file():
         raise BrokenCase(f"there is no case file {path}")
-    lane = Lane(Job(case_path=str(path.resolve()), directory=""), Limits(seconds={"run": 60.0}))
+    lane = Lane(Job(case_path=str(path.resolve()), directory=""), Limits(seconds={"asked": 60.0}))
     try:
         case = msgspec.convert(lane.ask(Command(do="describe")), Case)
     except LaneFailed as error:

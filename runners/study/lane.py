@@ -36,12 +36,20 @@ MEMORY_POLL_SECONDS = 0.25
 _server = multiprocessing.get_context("forkserver")
 _server.set_forkserver_preload(["runners.study.preload"])
 
+LIMIT_SECONDS = 180.0
+"""Of a stage, and of whatever else a worker is asked for."""
+
+RUN_SECONDS = 60.0
+"""Of loading an artifact and a single call."""
+
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker may use: seconds in one stage, bytes of memory with its children; and when it is ended whatever
-    it does (`time.monotonic`)."""
+    """What a worker may use: seconds in one stage, or at what else it is "asked"; bytes of memory with its children;
+    and when it is ended whatever it does (`time.monotonic`)."""
 
-    seconds: dict[str, float] = msgspec.field(default_factory=lambda: dict.fromkeys(STAGES, 180.0))
+    seconds: dict[str, float] = msgspec.field(
+        default_factory=lambda: {**dict.fromkeys(STAGES, LIMIT_SECONDS), "run": RUN_SECONDS}
+    )
     memory_bytes: int = 8 << 30
     deadline: float | None = None
 
@@ -136,7 +144,7 @@ class Lane:
         """The verdict on a worker that outlived a limit; the worker is ended."""
         if self.limits.deadline is not None and time.monotonic() > self.limits.deadline:
             return self._ended("timeout", Reason("TIME.limit", "the study's time was up"))
-        limit = self.limits.seconds.get(self.stage or "run", 180.0)
+        limit = self.limits.seconds.get(self.stage or "asked", LIMIT_SECONDS)
         if time.monotonic() - self._since > limit:
             text = f"stage {self.stage or 'run'} outlived its limit of {limit:g} s"
             return self._ended("timeout", Reason("TIME.limit", _with(text, self.said())))
