@@ -96,6 +96,7 @@ def times(selection: Selection, workloads: Sequence[Workload], title: str) -> Fi
         axes.set_yscale("log")
         axes.set_xticks(_ticks(workloads))
         axes.xaxis.set_minor_locator(NullLocator())
+        axes.yaxis.set_minor_locator(NullLocator())  # they are most of the drawing's time
         axes.xaxis.set_major_formatter(lambda value, _: count(value))
         axes.yaxis.set_major_formatter(lambda value, _: _round_time(value))
     _label(panels[-TIME_COLUMNS:], "items N")
@@ -260,9 +261,9 @@ def _floors(selection: Selection, workloads: Sequence[Workload]) -> list[tuple[i
 
 
 def _panels(number: int, most: int, size: tuple[float, float], title: str) -> tuple[Figure, list[Axes]]:
+    """So many panels of this size, at most `most` side by side, on shared axes under one title."""
     from matplotlib.figure import Figure
 
-    """So many panels of this size, at most `most` side by side, on shared axes under one title."""
     rows, columns = math.ceil(number / most), min(number, most)
     tall = rows * size[1] + 1.3
     wide = max(0.112 * len(title) + 0.2, columns * size[0] + 0.6)

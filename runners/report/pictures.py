@@ -72,7 +72,9 @@ def _save(figure: Figure, selection: Selection, output: Path, stem: str, title: 
     folder = output / selection.environment.id / "plots"
     folder.mkdir(parents=True, exist_ok=True)
     picture = Picture(title, folder / f"{stem}.svg", folder / f"{stem}.png")
-    figure.draw_without_rendering()
+    layout = figure.get_layout_engine()
+    assert layout is not None
+    layout.execute(figure)
     figure.set_layout_engine("none")  # the layout is found once for both files
     # A fixed salt and no date: the same record gives the same bytes.
     with matplotlib.rc_context({"svg.hashsalt": stem}):
