@@ -486,10 +486,41 @@ def test_verification_leaves_torchs_generator_alone() -> None:
     assert torch.equal(before, torch.get_rng_state())
 
 
-@pytest.mark.parametrize("name", ["Counter", "Running"])
+STATEFUL = ["Counter", "Running", "Hidden", "Remembered", "Number", "Late", "Drawing"]
+
+
+@pytest.mark.parametrize("name", STATEFUL)
 @pytest.mark.parametrize("rebuild", [True, None])
 def test_a_lost_state_is_found_and_a_kept_one_is_no_draw(name: str, rebuild: bool | None) -> None:
-    kept = judged(CASES / "stateful.py", name, rebuild=rebuild)
+    kept = judged(CASES / "stateful.py", name, rebuild=rebuild, reload=True)
     assert codes(kept) == []
-    assert kept.facts["verification"]["keeps_state"]
+    facts = kept.facts["verification"]
+    assert facts["keeps_state"]
+    assert facts["random_outputs"] == ([1] if name == "Drawing" else [])
+    assert ("fresh_load_repeats_the_draw" in facts) is (name == "Drawing")
     assert codes(judged(CASES / "stateful.py", name, bad.forgetful, rebuild=rebuild)) == [("wrong", "STATE.mismatch")]
+
+
+def test_a_frozen_draw_beside_a_state_is_found() -> None:
+    def make(module: nn.Module) -> Callable[..., Any]:
+        noise = torch.rand(3, 4)
+        return lambda x: (module(x)[0], x + noise)
+
+    assert set(codes(judged(CASES / "stateful.py", "Drawing", make))) == {("wrong", "RNG.frozen")}
+
+
+@pytest.mark.parametrize("name", STATEFUL)
+def test_a_state_does_not_hide_a_wrong_value(name: str) -> None:
+    ((verdict, code),) = codes(judged(CASES / "stateful.py", name, bad.wrong_values))
+    assert (verdict, code) == ("wrong", "STATE.mismatch")
+
+
+def test_what_a_file_states_of_a_module_with_a_state_is_its_first_answer() -> None:
+    """The module that is judged was called before: by the attempt's first call, at least."""
+    case = load(CASES / "stateful.py")
+    variant = case.case.variant("Number")
+    module = case.build(variant, Workload())
+    request = Request(inputs=case.inputs(variant, Workload()), device="cpu", directory=CASES)
+    module(*request.inputs)
+    verify(Subject(module, module, is_eager=True), case, variant, Workload(), request)
+    assert codes(request) == []
