@@ -101,6 +101,7 @@ class _Verification:
     tally: Tally = field(default_factory=Tally)
     notes: dict[str, Any] = field(default_factory=dict)
     drawn: dict[str, frozenset[int]] = field(default_factory=dict)
+    drew: dict[str, bool] = field(default_factory=dict)
     judged: dict[str, shapes.Kind] = field(default_factory=dict)
     held: list[Input] = field(default_factory=list)
 
@@ -109,8 +110,7 @@ class _Verification:
         self.watch = Stopwatch()
         subject.call = self.watch.over(subject.call)
         self.example = Input("the example", self.request.inputs)
-        tried = reference.copied(subject.module)
-        self.stateful = reference.keeps_state(tried, self.example.arguments)
+        self.stateful = reference.keeps_state(self._new_module(), self.example.arguments)
         if self.stateful:
             self.notes["keeps_state"] = True
         self.dynamic = shapes.dynamic(self.case, self.variant)
@@ -119,7 +119,9 @@ class _Verification:
             if self.case.case.sizes
             else (len(self.example.arguments) > len(self.case.module.example_inputs()))
         )
-        self.moved = frozenset() if subject.is_eager else compare.moved(tried, self.example.arguments)
+        self.moved = frozenset[int]()
+        if not subject.is_eager:
+            self.moved = compare.moved(reference.copied(subject.module), self.example.arguments)
         self._align()
         spent = self.request.stages.seconds
         self.anew = Anew(
@@ -139,6 +141,7 @@ class _Verification:
         self.call = self.watch.over(anew()) if anew else subject.call
         self.own = subject.module if subject.is_eager and not self.stateful else reference.copied(subject.module)
         self.eager = self.watch.over(self.own)
+        self.steps = 0
 
     def judge(self) -> None:
         """Inputs of the example's shapes, hands, draws; other shapes last: refusing one can break an engine."""
@@ -176,7 +179,7 @@ class _Verification:
         judged_already = self.declared_random and self.case.optional("statistics")
         for given in self.held:
             other = self.judged[given.name] != "same"
-            if other and self.drawn[given.name] and not judged_already and not self._is_wrong():
+            if other and self._may_draw(given) and not judged_already and not self._is_wrong():
                 self._judge_drawing(given, DRAWING_SECONDS / 4, call)
         self._judge_shapes()
 
@@ -199,6 +202,8 @@ class _Verification:
             for seed in (1, 2):
                 yield Input(f"seed {seed}", self.case.inputs(self.variant, self.workload, seed))
         yield from self.case.more_inputs(self.variant, self.workload)
+        if self.stateful:  # what those left behind may show here alone
+            yield self.example
         if self.subject.other_shapes and not self.subject.is_eager:
             yield from shapes.resized(self.case, self.variant, self.workload, self.example.arguments)
 
@@ -215,29 +220,32 @@ class _Verification:
             self._refused(given, error)
             return
         self.judged[given.name] = shapes.compared(self.example.arguments, given.arguments, self.dynamic)
-        self.drawn[given.name] = known.drawn
+        self.drawn[given.name], self.drew[given.name] = known.drawn, known.drew
         if self._is_held(given):
             self.held.append(given)
         self._judge_inputs(given, handed, known.left)
         fault = self._difference(given, known, actual)
         if fault and fault.code == "VALUE.mismatch":
-            if self.stateful:
-                fault = Fault("STATE.mismatch", f"from the same state as eager: {fault.text}")
-            elif known.drew and self._is_chance(given, known, call):
+            if self.steps:
+                text = f"in call {self.steps + 1} from the same state as eager: {fault.text}"
+                fault = Fault("STATE.mismatch", text)
+            elif known.drew and not self.stateful and self._is_chance(given, known, call):
                 fault = None
         if fault is None:
             fault = self._contract_fault(given, actual, known.outputs)
         if fault is None and self.subject.is_eager and given.name == self.example.name:
-            fault = expectation_fault(self.case, self.variant, self._first_outputs() if self.stateful else actual)
+            first = self._new_module()(*compare.clone(given.arguments)) if self.stateful else actual
+            fault = expectation_fault(self.case, self.variant, first)
         if fault:
             self._wrong(fault, given)
         if self.stateful:
             self.eager(*compare.clone(given.arguments))
+            self.steps += 1
 
-    def _first_outputs(self) -> Any:
-        """What a module that was never called gives: of it a case file states something."""
-        module = self.case.build(self.variant, self.workload).to(self.request.device)
-        return module(*compare.clone(self.example.arguments))
+    def _new_module(self) -> nn.Module:
+        """A module that was never called: what calls change once and for all, and what a case file states of a
+        first answer, shows in such a one alone."""
+        return self.case.build(self.variant, self.workload).to(self.request.device)
 
     def _is_held(self, given: Input) -> bool:
         if any(given.name == other.name for other in self.held):
@@ -374,8 +382,12 @@ class _Verification:
             return
         for given in self.held:
             on_example = given.name == self.example.name
-            if self.drawn[given.name] or (self.subject.is_eager and self.declared_random and on_example):
+            if self._may_draw(given) or (self.subject.is_eager and self.declared_random and on_example):
                 self._judge_drawing(given, DRAWING_SECONDS if on_example else DRAWING_SECONDS / 4)
+
+    def _may_draw(self, given: Input) -> bool:
+        """Outputs that differed, or draws that changed none in the few runs of eager so far: many will tell."""
+        return bool(self.drawn[given.name]) or self.drew[given.name]
 
     def _judge_drawing(self, given: Input, seconds: float, call: Callable[..., Any] | None = None) -> None:
         """Many calls on one input, of eager and of the backend; `call` stands for it if it was loaded anew."""
