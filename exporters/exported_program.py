@@ -17,11 +17,13 @@ if TYPE_CHECKING:
 STAGE = "capture"
 
 
-def export(source: nn.Module, request: Request) -> ExportedProgram:
-    """Capture with the dimensions of `request.dynamic_shapes` dynamic, all others as in the example."""
+def export(source: nn.Module, request: Request, strict: bool = False) -> ExportedProgram:
+    """Capture with the dimensions of `request.dynamic_shapes` dynamic, all others as in the example; `strict` is
+    torch.export's mode of that name."""
     import torch
 
-    program = torch.export.export(source, request.inputs, dynamic_shapes=_named(request.dynamic_shapes))
+    dynamic_shapes = _named(request.dynamic_shapes)
+    program = torch.export.export(source, request.inputs, dynamic_shapes=dynamic_shapes, strict=strict)
     request.facts["graph_nodes"] = sum(node.op == "call_function" for node in program.graph.nodes)
     if request.dynamic_shapes:
         _compare_dimensions(program, request)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from exporters import exported_program, onnx_model, traced_module
+from exporters import exported_program, onnx_model, program_for_onnx, traced_module
 from exporters.exporter import Finding, Request
 from exporters.signature import signature_of
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 STAGE = "convert"
 ROADS = {
     "exported_program": (exported_program,),
-    "onnx": (exported_program, onnx_model),
+    "onnx": (program_for_onnx, onnx_model),
     "traced": (traced_module,),
 }
 

@@ -177,6 +177,12 @@ class CaseModule:
         required = "inputs" if self.case.sizes else "example_inputs"
         if not callable(getattr(module, required, None)):
             raise BrokenCase(f"{path} does not define {required}()")
+        for name in ("EXPECTED", "EXPECTED_SHAPES", "EXPECTED_DTYPES"):
+            if not isinstance(stated := getattr(module, name, {}), dict):
+                raise BrokenCase(f"{path} has an {name} that is no dictionary but {type(stated).__name__}")
+        for variant in self.case.variants:
+            if not callable(getattr(module, variant.class_name, None)):
+                raise BrokenCase(f"{path} has a CASE that names the class {variant.class_name}, which is not there")
 
     def build(self, variant: Variant, workload: Workload) -> nn.Module:
         """The variant as a module in evaluation mode."""
@@ -208,12 +214,38 @@ class CaseModule:
                 Input(name, self._with_noise(variant, workload, tuple(arguments), 1000 + index))
                 for index, (name, arguments) in enumerate(function(workload))
             )
-        return [Input(f"more_inputs()[{index}]", tuple(arguments)) for index, arguments in enumerate(function())]
+        further = list(function())
+        for arguments in further:
+            if not isinstance(arguments, (tuple, list)):
+                raise BrokenCase(
+                    f"{self.case.path}: more_inputs() must return a list of tuples, not of {type(arguments).__name__}"
+                )
+        return [Input(f"more_inputs()[{index}]", tuple(arguments)) for index, arguments in enumerate(further)]
 
     def dynamic_dims(self, variant: Variant) -> tuple[Any, ...] | None:
         """Per input, the dimensions meant to vary, as {dimension: name}; None when none are declared."""
         function = getattr(self.module, "dynamic_dims", None)
         return None if function is None or self._own_inputs(variant) else function()
+
+    def check(self, variant: Variant) -> None:
+        """Make the inputs of a fixed case's variant, and hold the dimensions said to vary against them; raises
+        BrokenCase, or what the file's own functions raise."""
+        arguments = self.inputs(variant, Workload())
+        list(self.more_inputs(variant, Workload()))
+        declared = self.dynamic_dims(variant)
+        if declared is None:
+            return
+        where = f"{self.case.path}: dynamic_dims()"
+        if not isinstance(declared, (tuple, list, dict)):
+            raise BrokenCase(f"{where} must return a tuple, not {type(declared).__name__}")
+        if len(declared) != len(arguments):
+            raise BrokenCase(f"{where} speaks of {len(declared)} inputs, there are {len(arguments)}")
+        per_input = declared.values() if isinstance(declared, dict) else declared
+        for number, (argument, dimensions) in enumerate(zip(arguments, per_input, strict=True)):
+            shape = getattr(argument, "shape", None)
+            named = dimensions if isinstance(dimensions, dict) else range(len(dimensions or ()))
+            if shape is not None and (wrong := [at for at in named if at not in range(len(shape))]):
+                raise BrokenCase(f"{where} names dimension {wrong[0]} of input {number}, which has {len(shape)}")
 
     def expected(self, variant: Variant, what: Literal["", "_SHAPES", "_DTYPES"] = "") -> Any:
         """The outputs (shapes, dtypes) that the file states for the variant's inputs, or None."""

@@ -143,7 +143,9 @@ def describe(path: Path) -> Case:
     try:
         case = msgspec.convert(lane.ask(Command(do="describe")), Case)
     except LaneFailed as error:
-        message = str(error).removeprefix("BrokenCase: ").split("\n")[0].replace(str(path.resolve()), str(path))
+        first, *others = str(error).removeprefix("BrokenCase: ").split("\n")
+        message = f"{first} {others[-1]}" if others and first.endswith(":") else first
+        message = message.replace(str(path.resolve()), str(path))
         raise BrokenCase(message if str(path) in message else f"{path} cannot be studied: {message}") from error
     finally:
         lane.close()

@@ -41,8 +41,8 @@ RTX_TARGETS = ("7.5", "8.0", "8.6", "8.9", "12.0", "12.1")
 
 _EXPORTED = ("exported_program",)
 _PACKAGE = ("exported_program", "inductor_package")
-_ONNX = ("exported_program", "onnx_model")
-_ENGINE = ("exported_program", "onnx_model", "tensorrt_engine")
+_ONNX = ("program_for_onnx", "onnx_model")
+_ENGINE = (*_ONNX, "tensorrt_engine")
 
 _TO_ONNX = ("onnx", "onnxscript")
 _ORT = (*_TO_ONNX, "onnxruntime-gpu")

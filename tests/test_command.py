@@ -53,6 +53,14 @@ def test_wrong_arguments_are_told_with_the_valid_ones(tmp_path: Path, arguments:
     assert not (tmp_path / "results").exists()
 
 
+WHOLE = """
+import torch
+class A(torch.nn.Module):
+    def forward(self, x): return x + 1
+def example_inputs(): return (torch.ones(3),)
+"""
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [
@@ -61,6 +69,7 @@ def test_wrong_arguments_are_told_with_the_valid_ones(tmp_path: Path, arguments:
         ("raise RuntimeError('not today')", "raises when imported: RuntimeError: not today"),
         ("import sys; sys.exit(4)", "raises when imported: SystemExit: 4"),
         ("import os; os._exit(4)", "the worker left with exit code 4"),
+        ("import os; os.system('echo first; echo last'); os._exit(4)", "exit code 4; it had printed: last"),
         (
             "import torch\nclass A(torch.nn.Module):\n  def forward(self, x): return x",
             "does not define example_inputs()",
@@ -73,6 +82,16 @@ def test_wrong_arguments_are_told_with_the_valid_ones(tmp_path: Path, arguments:
             "import torch\nclass A(torch.nn.Module):\n  def forward(self, x): return x\ndef example_inputs(): return 1",
             "must return a tuple",
         ),
+        (WHOLE + "EXPECTED = [1]", "has an EXPECTED that is no dictionary but list"),
+        (
+            WHOLE + "CASE = {'variants': {'b': {'class_name': 'B', 'kind': 'static'}}}",
+            "names the class B, which is not there",
+        ),
+        (WHOLE + "def more_inputs(): return [torch.ones(3)]", "must return a list of tuples, not of Tensor"),
+        (WHOLE + "def dynamic_dims(): return 5", "dynamic_dims() must return a tuple, not int"),
+        (WHOLE + "def dynamic_dims(): return ({0: 'n'}, {0: 'm'})", "speaks of 2 inputs, there are 1"),
+        (WHOLE + "def dynamic_dims(): return ({1: 'n'},)", "names dimension 1 of input 0, which has 1"),
+        (WHOLE + "def dynamic_dims(): return (('n', None),)", "names dimension 1 of input 0, which has 1"),
     ],
 )
 def test_a_broken_case_file_is_told_in_one_sentence(tmp_path: Path, content: str, words: str) -> None:

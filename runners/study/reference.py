@@ -45,11 +45,23 @@ def run(eager: Callable[..., Any], arguments: tuple[Any, ...]) -> Reference:
 
 
 def keeps_state(module: nn.Module, arguments: tuple[Any, ...]) -> bool:
-    """Whether a call writes into the module's own parameters or buffers, seen on a copy of it."""
-    own = copied(module)
-    before = compare.clone(own.state_dict())
-    own(*compare.clone(arguments))
-    return not compare.identical(before, dict(own.state_dict()))
+    """Whether a call, which is made, changes what the module holds; False where it raises."""
+    before = _held(module)
+    try:
+        module(*compare.clone(arguments))
+    except Exception:  # eager's own failure is told where its answers are asked for
+        return False
+    after = _held(module)
+    return len(before) != len(after) or not compare.identical(before, after)
+
+
+def afresh(module: nn.Module) -> Callable[..., Any]:
+    """The module's answers without the traces of its calls: each is a copy's."""
+
+    def call(*inputs: Any) -> Any:
+        return copied(module)(*inputs)
+
+    return call
 
 
 def precise(module: nn.Module, arguments: tuple[Any, ...]) -> Any:
@@ -72,6 +84,16 @@ def copied(module: nn.Module) -> nn.Module:
         return copy.deepcopy(module)
     except Exception:  # whatever a case file's module holds
         return module
+
+
+def _held(module: nn.Module) -> list[Any]:
+    """Copies of the tensors, and the numbers and words, that a module and its parts hold: parameters, buffers, those
+    outside `state_dict` too, and plain attributes."""
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    leaves = tree_leaves([vars(part) for part in module.modules()])
+    return compare.leaves(compare.clone([leaf for leaf in leaves if isinstance(leaf, (torch.Tensor, int, float, str))]))
 
 
 @contextmanager

@@ -37,7 +37,7 @@ FURTHER_SECONDS = 3.0
 """After this long no further input is begun; that some were left out is recorded."""
 
 STEPS = 4
-"""Calls of a module that keeps a state, one after the other from the same state."""
+"""Calls on the example of a module that keeps a state: a state that a backend lost shows in the second."""
 
 HELD = 2
 """Inputs of a sized case whose arguments are kept for more than one look; of large ones, the example alone."""
@@ -101,7 +101,7 @@ class _Verification:
     tally: Tally = field(default_factory=Tally)
     notes: dict[str, Any] = field(default_factory=dict)
     drawn: dict[str, frozenset[int]] = field(default_factory=dict)
-    drew: bool = False
+    drew: dict[str, bool] = field(default_factory=dict)
     judged: dict[str, shapes.Kind] = field(default_factory=dict)
     held: list[Input] = field(default_factory=list)
 
@@ -109,15 +109,20 @@ class _Verification:
         subject = self.subject
         self.watch = Stopwatch()
         subject.call = self.watch.over(subject.call)
-        self.eager = subject.call if subject.is_eager else self.watch.over(reference.copied(subject.module))
         self.example = Input("the example", self.request.inputs)
+        self.stateful = reference.keeps_state(self._new_module(), self.example.arguments)
+        if self.stateful:
+            self.notes["keeps_state"] = True
         self.dynamic = shapes.dynamic(self.case, self.variant)
         noise_given = (
             self.workload.noise == "input"
             if self.case.case.sizes
             else (len(self.example.arguments) > len(self.case.module.example_inputs()))
         )
-        self.moved = frozenset() if self.subject.is_eager else compare.moved(self.eager, self.example.arguments)
+        self.moved = frozenset[int]()
+        if not subject.is_eager:
+            self.moved = compare.moved(reference.copied(subject.module), self.example.arguments)
+        self._align()
         spent = self.request.stages.seconds
         self.anew = Anew(
             self.example.arguments,
@@ -128,6 +133,16 @@ class _Verification:
         )
         self.declared_random = bool(self.case.header.get("random")) and not noise_given
 
+    def _align(self) -> None:
+        """Have eager and the backend in the same state, from which each call takes both. A module without one has
+        no need of it: there eager itself, as the subject, is its own reference."""
+        subject = self.subject
+        anew = subject.rebuild if self.stateful else None
+        self.call = self.watch.over(anew()) if anew else subject.call
+        self.own = subject.module if subject.is_eager and not self.stateful else reference.copied(subject.module)
+        self.eager = self.watch.over(self.own)
+        self.steps = 0
+
     def judge(self) -> None:
         """Inputs of the example's shapes, hands, draws; other shapes last: refusing one can break an engine."""
         others = []
@@ -135,7 +150,7 @@ class _Verification:
         inputs = self._inputs()
         for given in inputs:
             if shapes.compared(self.example.arguments, given.arguments, None) == "same":
-                self._judge_call(given, self.subject.call)
+                self._judge_call(given, self.call)
             else:
                 others.append(given)
             if self._is_wrong():
@@ -155,13 +170,16 @@ class _Verification:
 
     def _judge_others(self, others: list[Input]) -> None:
         """Inputs of other shapes, on a second load of the artifact where there is one."""
-        call = self.watch.over(self.anew.reload()) if self.anew.reload else self.subject.call
+        if self.stateful:
+            self._align()
+        reload = None if self.stateful else self.anew.reload
+        call = self.watch.over(reload()) if reload else self.call
         for given in others:
             self._judge_call(given, call)
-        judged_already = (self.declared_random and self.case.optional("statistics")) or "keeps_state" in self.notes
+        judged_already = self.declared_random and self.case.optional("statistics")
         for given in self.held:
             other = self.judged[given.name] != "same"
-            if other and self.drawn[given.name] and not judged_already and not self._is_wrong():
+            if other and self._may_draw(given) and not judged_already and not self._is_wrong():
                 self._judge_drawing(given, DRAWING_SECONDS / 4, call)
         self._judge_shapes()
 
@@ -176,12 +194,16 @@ class _Verification:
         }
 
     def _inputs(self) -> Iterator[Input]:
-        """The example; then new densities, the case's own further inputs, and other sizes."""
-        yield self.example
+        """The example, often enough to see a state move; then new densities, the case's own further inputs, and other
+        sizes."""
+        for _ in range(STEPS if self.stateful else 1):
+            yield self.example
         if self.case.case.sizes:
             for seed in (1, 2):
                 yield Input(f"seed {seed}", self.case.inputs(self.variant, self.workload, seed))
         yield from self.case.more_inputs(self.variant, self.workload)
+        if self.stateful:  # what those left behind may show here alone
+            yield self.example
         if self.subject.other_shapes and not self.subject.is_eager:
             yield from shapes.resized(self.case, self.variant, self.workload, self.example.arguments)
 
@@ -198,22 +220,36 @@ class _Verification:
             self._refused(given, error)
             return
         self.judged[given.name] = shapes.compared(self.example.arguments, given.arguments, self.dynamic)
-        self.drawn[given.name] = known.drawn
-        self.drew |= known.drew
+        self.drawn[given.name], self.drew[given.name] = known.drawn, known.drew
         if self._is_held(given):
             self.held.append(given)
         self._judge_inputs(given, handed, known.left)
         fault = self._difference(given, known, actual)
-        if fault and known.drew and fault.code == "VALUE.mismatch" and self._is_chance(given, known, call):
-            fault = None
+        if fault and fault.code == "VALUE.mismatch":
+            if self.steps:
+                text = f"in call {self.steps + 1} from the same state as eager: {fault.text}"
+                fault = Fault("STATE.mismatch", text)
+            elif known.drew and not self.stateful and self._is_chance(given, known, call):
+                fault = None
         if fault is None:
             fault = self._contract_fault(given, actual, known.outputs)
         if fault is None and self.subject.is_eager and given.name == self.example.name:
-            fault = expectation_fault(self.case, self.variant, actual)
+            first = self._new_module()(*compare.clone(given.arguments)) if self.stateful else actual
+            fault = expectation_fault(self.case, self.variant, first)
         if fault:
             self._wrong(fault, given)
+        if self.stateful:
+            self.eager(*compare.clone(given.arguments))
+            self.steps += 1
+
+    def _new_module(self) -> nn.Module:
+        """A module that was never called: what calls change once and for all, and what a case file states of a
+        first answer, shows in such a one alone."""
+        return self.case.build(self.variant, self.workload).to(self.request.device)
 
     def _is_held(self, given: Input) -> bool:
+        if any(given.name == other.name for other in self.held):
+            return False
         if self.case.case.sizes is None or not self.held:
             return True
         return len(self.held) < HELD and size_of(given.arguments) < LARGE
@@ -221,7 +257,8 @@ class _Verification:
     def _reference(self, given: Input) -> Reference | None:
         """None where eager itself raises on a further input, which is no matter of the backend's."""
         try:
-            return reference.run(self.eager, given.arguments)
+            eager = self.watch.over(reference.afresh(self.own)) if self.stateful else self.eager
+            return reference.run(eager, given.arguments)
         except Exception as error:
             if self.subject.is_eager or given.name == self.example.name:
                 raise Broke(given.name, error) from error
@@ -233,7 +270,7 @@ class _Verification:
         tally = copy.deepcopy(self.tally)
         fault = self._compare(given, known, actual, tally)
         if fault and fault.code == "VALUE.mismatch" and not self.subject.is_eager and not known.drew:
-            precise = reference.precise(self.subject.module, given.arguments)
+            precise = reference.precise(self.own, given.arguments)
             if precise is not None:
                 tally = copy.deepcopy(self.tally)
                 fault = self._compare(given, known, actual, tally, precise)
@@ -328,7 +365,10 @@ class _Verification:
 
     def _judge_hands(self) -> None:
         arguments = [given.arguments for given in self.held if self.judged[given.name] == "same"][:2]
-        for finding in hands.judge(self.subject.call, self.eager, arguments, self.drawn[self.example.name]):
+        changing = self.drawn[self.example.name]
+        if self.stateful:
+            changing = changing.union(self.tally.informative)
+        for finding in hands.judge(self.call, self.eager, arguments, changing):
             self._add(finding)
 
     def _judge_draws(self) -> None:
@@ -340,37 +380,20 @@ class _Verification:
             for fault in faults:
                 self._wrong(fault)
             return
-        if self._keeps_state():
-            self._judge_state()
-            return
         for given in self.held:
             on_example = given.name == self.example.name
-            if self.drawn[given.name] or (self.subject.is_eager and self.declared_random and on_example):
-                self._judge_drawing(given, DRAWING_SECONDS if on_example else DRAWING_SECONDS / 4, self.subject.call)
+            if self._may_draw(given) or (self.subject.is_eager and self.declared_random and on_example):
+                self._judge_drawing(given, DRAWING_SECONDS if on_example else DRAWING_SECONDS / 4)
 
-    def _keeps_state(self) -> bool:
-        """Whether eager's answers change from call to call because of what it wrote into itself, not of draws."""
-        changes = self.drawn[self.example.name] and not self.drew
-        return bool(changes) and reference.keeps_state(self.subject.module, self.example.arguments)
+    def _may_draw(self, given: Input) -> bool:
+        """Outputs that differed, or draws that changed none in the few runs of eager so far: many will tell."""
+        return bool(self.drawn[given.name]) or self.drew[given.name]
 
-    def _judge_state(self) -> None:
-        """Eager and the backend, call by call from the same state."""
-        self.notes["keeps_state"] = True
-        if self.subject.is_eager:
-            return
-        rebuild = self.subject.rebuild
-        call = self.watch.over(rebuild()) if rebuild else self.subject.call
-        eager = self.watch.over(reference.copied(self.subject.module))
-        for number in range(1, STEPS + 1):
-            expected = compare.clone(eager(*compare.clone(self.example.arguments)))
-            actual = compare.clone(call(*compare.clone(self.example.arguments)))
-            if fault := compare.compare(expected, actual, self.example.arguments, Tally()):
-                text = f"in call {number} from the same state as eager: {fault.text}"
-                self._wrong(Fault("STATE.mismatch", text), self.example)
-                return
-
-    def _judge_drawing(self, given: Input, seconds: float, call: Callable[..., Any]) -> None:
-        """Many calls on one input, of eager and of the backend."""
+    def _judge_drawing(self, given: Input, seconds: float, call: Callable[..., Any] | None = None) -> None:
+        """Many calls on one input, of eager and of the backend; `call` stands for it if it was loaded anew."""
+        if self.stateful:
+            self._align()
+        call = call or self.call
         distinct = bool(self.case.header.get("distinct"))
         own = draws.collect(lambda: self.eager(*compare.clone(given.arguments)), seconds)
         if self.subject.is_eager:

@@ -154,8 +154,7 @@ class Worker:
         case = self.case.case
         for variant in () if case.sizes else case.variants:
             try:
-                self.case.inputs(variant, Workload())
-                list(self.case.more_inputs(variant, Workload()))
+                self.case.check(variant)
             except BrokenCase:
                 raise
             except Exception as error:

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import runners.onnxruntime
-from exporters import exported_program, onnx_model
+from exporters import exported_program, onnx_model, program_for_onnx
 from exporters.exporter import Request, Unavailable
 from models.balanced_sampler import TopK, TopKShuffled, faults, inputs
 from models.case import Workload
@@ -38,6 +38,39 @@ def loaded(module, asked):
 def no_gpu():
     if torch.cuda.is_available():
         pytest.skip("a device is here")
+
+
+class Measured(torch.nn.Module):
+    """Numbers read out of a tensor: torch.export refuses them, its strict mode does not."""
+
+    def forward(self, box):
+        return box.new_zeros(1) + (int(box[1] - box[0]) + int(box[3] - box[2]))
+
+
+@pytest.mark.onnxruntime_cpu
+def test_what_only_strict_capture_takes_is_taken_as_by_torchs_own_exporter(tmp_path):
+    asked = request(tmp_path, (torch.tensor([0, 3, 0, 4]),))
+    with pytest.raises(Exception, match="data-dependent"):
+        exported_program.export(Measured(), asked)
+    program = program_for_onnx.export(Measured(), asked)
+    assert asked.facts["captured_strictly"]
+    engine = onnxruntime.load(onnx_model.export(program, asked), asked)
+    assert engine(torch.tensor([5, 15, 5, 25])).tolist() == [30]
+
+
+def test_where_both_modes_refuse_the_first_one_speaks(tmp_path):
+    class Refused(torch.nn.Module):
+        def forward(self, x):
+            return x + 1 if x.sum() > 0 else x - 1
+
+    asked = request(tmp_path, (torch.ones(2),))
+    messages = []
+    for exporter in (exported_program, program_for_onnx):
+        with pytest.raises(Exception, match="data-dependent") as refusal:
+            exporter.export(Refused(), asked)
+        messages.append((type(refusal.value), str(refusal.value).splitlines()[0].split("(")[0]))
+    assert messages[0] == messages[1]
+    assert "captured_strictly" not in asked.facts
 
 
 @pytest.mark.onnxruntime_cpu

@@ -107,6 +107,18 @@ def test_an_output_that_the_draw_changes_only_rarely_raises_no_alarm(monkeypatch
     assert codes(judged(CASES / "drawn.py", "Rarely", constant)) == [("wrong", "VALUE.mismatch")]
 
 
+def test_a_frozen_draw_is_found_where_it_shows_only_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four runs of eager mostly agree there, and none of them then says that the output is drawn."""
+    found = []
+    for seed in range(5):
+        monkeypatch.setattr("runners.study.verify.SEED", seed)
+        request = judged(CASES / "drawn.py", "Seldom", bad.replaced(lambda x: x + 1))
+        found.append((request.facts["verification"]["random_outputs"], codes(request)))
+        assert codes(judged(CASES / "drawn.py", "Seldom")) == []
+    assert all(code == [("wrong", "RNG.frozen")] for _, code in found)
+    assert any(not outputs for outputs, _ in found)
+
+
 @pytest.mark.parametrize(
     ("file", "name", "make", "code"),
     [
@@ -486,10 +498,51 @@ def test_verification_leaves_torchs_generator_alone() -> None:
     assert torch.equal(before, torch.get_rng_state())
 
 
-@pytest.mark.parametrize("name", ["Counter", "Running"])
+STATEFUL = ["Counter", "Running", "Hidden", "Remembered", "Number", "Late", "Cache", "Drawing"]
+
+
+@pytest.mark.parametrize("name", STATEFUL)
 @pytest.mark.parametrize("rebuild", [True, None])
 def test_a_lost_state_is_found_and_a_kept_one_is_no_draw(name: str, rebuild: bool | None) -> None:
-    kept = judged(CASES / "stateful.py", name, rebuild=rebuild)
+    kept = judged(CASES / "stateful.py", name, rebuild=rebuild, reload=True)
     assert codes(kept) == []
-    assert kept.facts["verification"]["keeps_state"]
+    facts = kept.facts["verification"]
+    assert facts["keeps_state"]
+    assert facts["random_outputs"] == ([1] if name == "Drawing" else [])
+    assert ("fresh_load_repeats_the_draw" in facts) is (name == "Drawing")
     assert codes(judged(CASES / "stateful.py", name, bad.forgetful, rebuild=rebuild)) == [("wrong", "STATE.mismatch")]
+
+
+def test_a_frozen_draw_beside_a_state_is_found() -> None:
+    def make(module: nn.Module) -> Callable[..., Any]:
+        noise = torch.rand(3, 4)
+        return lambda x: (module(x)[0], x + noise)
+
+    assert set(codes(judged(CASES / "stateful.py", "Drawing", make))) == {("wrong", "RNG.frozen")}
+
+
+@pytest.mark.parametrize("name", STATEFUL)
+def test_a_value_that_is_wrong_from_the_first_call_is_no_matter_of_the_state(name: str) -> None:
+    assert codes(judged(CASES / "stateful.py", name, bad.wrong_values)) == [("wrong", "VALUE.mismatch")]
+
+
+def test_a_state_that_a_call_before_verification_settled_is_a_state_all_the_same() -> None:
+    """Remembered keeps the last input: once called with the example, further calls with it change nothing."""
+
+    def make(module: nn.Module) -> Callable[..., Any]:
+        module(*load(CASES / "stateful.py").module.example_inputs())
+        return bad.forgetful(module)
+
+    for name in ("Remembered", "Cache"):
+        assert codes(judged(CASES / "stateful.py", name, make)) == [("wrong", "STATE.mismatch")]
+
+
+def test_what_a_file_states_of_a_module_with_a_state_is_its_first_answer() -> None:
+    """The module that is judged was called before: by the attempt's first call, at least."""
+    case = load(CASES / "stateful.py")
+    variant = case.case.variant("Number")
+    module = case.build(variant, Workload())
+    request = Request(inputs=case.inputs(variant, Workload()), device="cpu", directory=CASES)
+    module(*request.inputs)
+    verify(Subject(module, module, is_eager=True), case, variant, Workload(), request)
+    assert codes(request) == []
