@@ -38,6 +38,7 @@ CODES: dict[str, str] = {
     "FALLBACK.undelegated": "operators stayed outside the engine asked for",
     "SHAPE.specialised": "a dimension that was asked dynamic became a constant",
     "SHAPE.refused": "a shape other than the example's was refused",
+    "SHAPE.unchecked": "a shape that it was not built for is answered wrongly, not refused: check shapes yourself",
     "DTYPE.narrowed": "the engine replaced a dtype by a narrower one",
     "VALUE.uninformative": "eager gives nothing but zeros or NaN on every input tried: a lost answer would not show",
     # wrong answers

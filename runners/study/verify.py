@@ -236,11 +236,20 @@ class _Verification:
         if fault is None and self.subject.is_eager and given.name == self.example.name:
             first = self._new_module()(*compare.clone(given.arguments)) if self.stateful else actual
             fault = expectation_fault(self.case, self.variant, first)
-        if fault:
+        if fault and self.judged[given.name] == "other" and not self.subject.other_shapes:
+            self._unchecked(fault, given)
+        elif fault:
             self._wrong(fault, given)
         if self.stateful:
             self.eager(*compare.clone(given.arguments))
             self.steps += 1
+
+    def _unchecked(self, fault: Fault, given: Input) -> None:
+        """A road that was built for the example's shapes alone answers others otherwise than eager. Nobody asked it
+        to take them, but it did not refuse either."""
+        if not any(finding.code == "SHAPE.unchecked" for finding in self.request.findings):
+            text = f"at {given.name}, of other shapes than it was built for: {fault.text}"
+            self._add(Finding("partial", "SHAPE.unchecked", text))
 
     def _new_module(self) -> nn.Module:
         """A module that was never called: what calls change once and for all, and what a case file states of a

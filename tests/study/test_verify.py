@@ -247,6 +247,14 @@ def test_a_refusal_of_other_shapes_is_noted_where_none_were_promised() -> None:
     assert "more_inputs()[0]" in request.facts["verification"]["refused_dynamic_shapes"]
 
 
+def test_a_wrong_answer_to_shapes_that_were_never_promised_is_a_hazard_of_a_right_cell() -> None:
+    request = judged(CASES / "unpromised.py", "Doubled", bad.silently_specialised)
+    assert codes(request) == [("partial", "SHAPE.unchecked")]
+    assert "more_inputs()[0]" in request.findings[0].text
+    promised = judged(CASES / "unpromised.py", "Doubled", bad.silently_specialised, other_shapes=True)
+    assert codes(promised)[0] == ("wrong", "SHAPE.mismatch")
+
+
 def test_an_engine_that_a_refusal_breaks_is_judged_whole_and_left_usable() -> None:
     made = []
 
