@@ -1,0 +1,11 @@
+"""Replays one cell: unique_count / counters / onnxruntime_tensorrt_rtx / N=100000."""
+
+from runners.study.replay import replay
+
+replay(
+    case='unique_count',
+    variant='counters',
+    backend='onnxruntime_tensorrt_rtx',
+    workload={'n': 100000, 'k': None, 'batch': None, 'dim': None, 'dtype': None, 'label_dtype': 'int64', 'positives': 0.5, 'noise': None, 'seed': 0},
+    options={'sm': '8.9'},
+)
