@@ -16,7 +16,8 @@ Contract, for every variant:
 - the gradient of an ignored row is 0 whatever its logits are, NaN included;
 - the losses must sum within the range of the dtype: 65504 for float16.
 
-Tolerance: 64 rounding units of the dtype, relative to 1 + loss, and to 1 / count for the gradient.
+Tolerance: that of a sum over the kept rows (`models.judge.rounding`), relative to 1 + loss, and that of one term,
+relative to 1 / count, for the gradient.
 
 Source: pytorch/pytorch#70348 (NaN when every label is ignored).
 """
@@ -30,7 +31,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from models.case import Fault, Workload
-from models.judge import differences, dtype_named, share
+from models.judge import differences, dtype_named, rounding, share
 
 CASE = {
     "title": "cross entropy with ignored labels, loss and gradient",
@@ -126,10 +127,10 @@ def faults(arguments: tuple[Tensor, ...], outputs: tuple[Tensor, Tensor], worklo
     change[each, targets] -= 1
     true_gradient = torch.zeros(logits.shape, dtype=torch.float64)
     true_gradient[rows] = change / count
-    unit = 64 * torch.finfo(logits.dtype).eps
+    allowed = rounding(logits.dtype, count) * (1 + float(true_loss))
     return [
-        *differences("the loss", loss, true_loss.to(logits.dtype), unit * (1 + float(true_loss))),
-        *differences("the gradient", gradient, true_gradient.to(logits.dtype), unit / count),
+        *differences("the loss", loss, true_loss.to(logits.dtype), allowed),
+        *differences("the gradient", gradient, true_gradient.to(logits.dtype), rounding(logits.dtype) / count),
     ]
 
 

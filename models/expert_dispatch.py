@@ -10,7 +10,7 @@ Contract, for every variant:
 - an expert takes its first K tokens, K being its capacity; the answer of a token beyond is 0, and the block's
   residual connection carries it. With K = N nothing is dropped.
 
-Tolerance: 64 rounding units of the dtype, relative to the same product of absolute values.
+Tolerance: that of a sum of D terms (`models.judge.rounding`), relative to the same product of absolute values.
 
 Sources: Fedus, Zoph, Shazeer 2021, Switch Transformers (capacity, dropped tokens); huggingface/transformers#40114
 (the loop over hit experts); gpt-fast's mixtral-moe (weights fetched by token).
@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 
 from models.case import Fault, Workload
-from models.judge import differences, dtype_named, parts, share
+from models.judge import differences, dtype_named, parts, rounding, share
 
 CASE = {
     "title": "mixture-of-experts dispatch, top 1, with capacity",
@@ -143,7 +143,7 @@ def faults(arguments: tuple[Tensor, ...], outputs: Tensor | tuple[Tensor, ...], 
         truth[rows] = weighted @ weights[expert].double()
         size[rows] = weighted.abs() @ weights[expert].double().abs()
     (answers,) = parts(outputs)
-    tolerance = 64 * torch.finfo(tokens.dtype).eps * size
+    tolerance = rounding(tokens.dtype, tokens.shape[1]) * size
     return differences("the answers", answers, truth.to(tokens.dtype), tolerance)
 
 

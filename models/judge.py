@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -29,6 +31,16 @@ def differences(name: str, found: Tensor, wanted: Tensor, tolerance: Tensor | fl
             f"at {list(place)} is {found[place].item()}, not {wanted[place].item()}",
         )
     ]
+
+
+def rounding(dtype: torch.dtype, terms: int = 1) -> float:
+    """The relative error that a contract allows a sum of `terms` values, added up one by one in the dtype: the
+    larger of 64 and the square root of `terms`, in rounding units.
+
+    Roundings are as good as random, so the error of a plain sum grows as the square root: Higham and Mary, "A New
+    Approach to Probabilistic Rounding Error Analysis", SIAM J. Sci. Comput. 41 (2019), theorem 3.1.
+    """
+    return max(64.0, math.sqrt(terms)) * torch.finfo(dtype).eps
 
 
 def parts(outputs: Tensor | tuple[Tensor, ...]) -> tuple[Tensor, ...]:

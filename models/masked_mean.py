@@ -11,7 +11,7 @@ Contract, for every variant:
   is no rewrite, since 0 times NaN is NaN;
 - the selected rows must sum within the range of the dtype: 65504 for float16.
 
-Tolerance: 64 rounding units of the dtype, relative to the mean of the absolute values.
+Tolerance: that of a sum of the selected rows (`models.judge.rounding`), relative to the mean of the absolute values.
 
 Sources: pytorch/pytorch#114220 (the boolean index cannot be captured), pytorch/vision#2144 (an image without
 objects makes the loss NaN).
@@ -25,7 +25,7 @@ import torch
 from torch import Tensor, nn
 
 from models.case import Fault, Workload
-from models.judge import differences, dtype_named, parts, share
+from models.judge import differences, dtype_named, parts, rounding, share
 
 CASE = {
     "title": "mean of the rows under a mask",
@@ -87,7 +87,7 @@ def faults(arguments: tuple[Tensor, ...], outputs: Tensor | tuple[Tensor, ...], 
     rows = [row for row, taken in enumerate(mask.tolist()) if taken]
     selected = features[rows].double()
     truth = selected.sum(0) / max(len(rows), 1)
-    tolerance = 64 * torch.finfo(features.dtype).eps * selected.abs().sum(0) / max(len(rows), 1)
+    tolerance = rounding(features.dtype, len(rows)) * selected.abs().sum(0) / max(len(rows), 1)
     return differences("the mean", mean, truth.to(features.dtype), tolerance)
 
 

@@ -171,6 +171,8 @@ def run(
         neighbours = _neighbours(output, folder)
         earlier = _earlier(folder, resume)
         room = [psutil.virtual_memory().total, *([gpu["memory_bytes"]] if gpu else [])]
+        if earlier.environments:
+            environment = earlier.environments[0]
         settings = Settings(
             has_gpu=gpu is not None,
             parallel=max(1, min(len(os.sched_getaffinity(0)), 8)),
@@ -182,7 +184,7 @@ def run(
             deadline=None if minutes is None else began + STUDY_SHARE * 60 * minutes,
         )
         display = Display(console)
-        study = Study(environment, folder, settings, display, earlier)
+        study = Study(environment, folder, settings, display, earlier.cells)
         with display.following(sum(len(study.todo(round_)) for round_ in rounds)):
             try:
                 study.run(rounds)
@@ -227,17 +229,19 @@ def _neighbours(output: Path, folder: Path) -> list[records.Record]:
     return found
 
 
-def _earlier(folder: Path, resume: bool) -> list[records.Cell]:
-    """The cells to go on from. A record that is not gone on with is kept as `compat.previous.json`, in
-    place of the one before it."""
+def _earlier(folder: Path, resume: bool) -> records.Record:
+    """The record to go on from, with what was measured of its machine; what it did not reach is planned anew. A
+    record that is not gone on with is kept as `compat.previous.json`, in place of the one before it."""
     path = folder / "compat.json"
     if not path.exists():
-        return []
+        return records.Record()
     record = records.read(path)
     if resume:
-        return record.cells
+        for environment in record.environments:
+            environment.flags.pop("not_reached", None)
+        return record
     path.replace(folder / "compat.previous.json")
-    return []
+    return records.Record()
 
 
 @contextmanager

@@ -200,6 +200,24 @@ def test_a_new_study_keeps_the_old_record_aside(tmp_path: Path) -> None:
     assert records.read(previous) == before
 
 
+def test_a_study_that_goes_on_keeps_what_the_first_one_measured_of_the_machine(tmp_path: Path) -> None:
+    arguments = ("--n", "1000", "--batch", "none", "--noise", "input", "--backend", "eager", "--output", str(tmp_path))
+    assert study(*arguments, "--variant", "nonzero").returncode == 0
+    (path,) = tmp_path.glob("*/compat.json")
+    first = records.read(path)
+    (environment,) = first.environments
+    assert environment.flags["copy_bytes_per_second_cpu"] > 0
+    environment.flags |= {"copy_bytes_per_second_cpu": 1_000_000, "not_reached": ["what was not"]}
+    records.write(first, path)
+    assert study(*arguments, "--variant", "topk", "--resume").returncode == 0
+    both = records.read(path)
+    del environment.flags["not_reached"]
+    assert both.environments == [environment]
+    (cell,) = (cell for cell in both.cells if cell.variant == "topk")
+    assert cell.timing is not None
+    assert cell.timing.floor_ms == pytest.approx(cell.facts["floor_bytes"] / 1_000_000 * 1e3)
+
+
 def cut_off(output: Path, number: int, shell: Sequence[str] = ()) -> tuple[int, str]:
     """A study, started by `shell`, that gets this signal as soon as it has a record: its exit code and its errors."""
     arguments = ["--n", "1000", "--batch", "none", "--noise", "input", "--backend", "export"]  # nothing to prepare

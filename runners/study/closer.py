@@ -20,31 +20,34 @@ TRACED = ("eager", "compile")
 class Closer:
     """Looks closer at timed cells; never in a timed pass.
 
-    `traces` cells are traced (None: all), into `folder`; the copy bandwidth of each device, measured once, is noted
-    in the environment's flags.
+    `traces` cells are traced (None: all), into `folder`; the copy bandwidth of each device is measured once per
+    environment and kept in its flags, so that every floor of a record rests on the same one.
     """
 
     def __init__(self, lanes: Lanes, environment: Environment, folder: Path, traces: int | None) -> None:
         self._lanes, self._environment, self._folder, self._traces = lanes, environment, folder, traces
         self._traced = 0
         self._profiled: set[tuple[str, LaneKey]] = set()
-        self._bandwidth: dict[str, float | None] = {}
+        self._unmeasured: set[str] = set()
 
     def floor(self, cell: Cell) -> float | None:
         """Milliseconds that the bytes a cell must move take at the copy bandwidth of its device; None if unknown."""
         moved = cell.facts.get("floor_bytes")
         if moved is None:
             return None
-        device = self._lanes.road(cell.backend).device
-        if device not in self._bandwidth:
-            try:
-                self._bandwidth[device] = float(self._lanes.ask_alone(Command(do="bandwidth", path=device)))
-            except LaneFailed:  # no memory for it, say: then there is no floor
-                self._bandwidth[device] = None
-            else:
-                self._environment.flags[f"copy_bytes_per_second_{device}"] = round(self._bandwidth[device] or 0)
-        bandwidth = self._bandwidth[device]
+        bandwidth = self._bandwidth(self._lanes.road(cell.backend).device)
         return None if bandwidth is None else floor_ms(moved, bandwidth)
+
+    def _bandwidth(self, device: str) -> float | None:
+        """Bytes a second that a device reads or writes while copying; None where that could not be measured."""
+        flag = f"copy_bytes_per_second_{device}"
+        if flag not in self._environment.flags and device not in self._unmeasured:
+            try:
+                self._environment.flags[flag] = round(self._lanes.ask_alone(Command(do="bandwidth", path=device)))
+            except LaneFailed:  # no memory for it, say: then there is no floor
+                self._unmeasured.add(device)
+        bandwidth: float | None = self._environment.flags.get(flag)
+        return bandwidth
 
     def look(self, round_: Round, cell: Cell) -> None:
         """Trace, count and capture what was timed.

@@ -87,7 +87,8 @@ CellKey = tuple[str, str, str, str, Workload]
 
 
 class Environment(msgspec.Struct, kw_only=True):
-    """The machine and the versions under which cells were obtained; `when` is the study's start, in UTC."""
+    """The machine and the versions under which cells were obtained; `when` is the start of the study, in UTC, and of
+    the first one where others went on with it."""
 
     id: str
     device: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy
 import pytest
 import torch
 from hypothesis import given, settings
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from torch.nn import functional
 
 from models.case import Workload
-from models.cross_entropy_ignore import IGNORED, IgnoreIndex, Masked, Nonzero, faults, floor_bytes
+from models.cross_entropy_ignore import IGNORED, IgnoreIndex, Masked, Nonzero, faults, floor_bytes, more_inputs
 
 VARIANTS = [Nonzero(), Masked(), IgnoreIndex()]
 
@@ -51,6 +52,16 @@ def test_the_formula_is_the_gradient(seed: int, n: int, classes: int, ignored: f
         torch.testing.assert_close(answer, loss.detach(), rtol=1e-12, atol=1e-12)
         torch.testing.assert_close(gradient, leaf.grad, rtol=1e-12, atol=1e-12)
         assert faults((logits, labels), (answer, gradient), Workload()) == []
+
+
+def test_a_loss_that_is_added_up_row_by_row_is_no_fault() -> None:
+    workload = Workload(n=100_000, dim=16, dtype="float32")
+    (arguments,) = (arguments for name, arguments in more_inputs(workload) if name == "saturated")
+    logits, labels = arguments
+    each = functional.cross_entropy(logits, labels, ignore_index=IGNORED, reduction="none")
+    loss = torch.from_numpy(numpy.add.accumulate(each.numpy())[-1:])[0] / (labels != IGNORED).sum()
+    _, gradient = Masked()(logits, labels)
+    assert faults(arguments, (loss, gradient), workload) == []
 
 
 def test_a_mean_over_all_rows_is_found() -> None:

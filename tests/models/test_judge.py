@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from models.judge import differences, padding_faults, parts, share
+from models.judge import differences, padding_faults, parts, rounding, share
 
 NAN, INF = float("nan"), float("inf")
 
@@ -63,3 +63,9 @@ def test_share_is_exact_for_seed_0_and_stays_a_share() -> None:
     shares = [share(0.9, seed, torch.Generator().manual_seed(seed)) for seed in range(1, 50)]
     assert 0.7 <= min(shares) < 0.75
     assert max(shares) == 1.0
+
+
+@pytest.mark.parametrize(("terms", "units"), [(1, 64), (4096, 64), (10_000, 100), (1_000_000, 1000)])
+def test_longer_sums_may_be_rounded_more_as_the_square_root(terms: int, units: int) -> None:
+    """float32 has 24 binary digits, so its unit is 2^-23."""
+    assert rounding(torch.float32, terms) == units / 2**23

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import numpy
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from models.case import Workload
-from models.masked_mean import BooleanIndex, Where, faults, floor_bytes
+from models.masked_mean import BooleanIndex, Where, faults, floor_bytes, inputs
 
 VARIANTS = [BooleanIndex(), Where()]
 ROWS = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 9.0]])
@@ -65,6 +66,15 @@ def test_a_wrong_rewrite_is_found(what: str, wrong: object) -> None:
 def test_the_mean_of_nothing_is_not_nan() -> None:
     mask = torch.zeros(3, dtype=torch.bool)
     assert [fault.code for fault in faults((ROWS, mask), ROWS[mask].mean(0), Workload())] == ["VALUE.mismatch"]
+
+
+def test_a_sum_that_is_added_up_row_by_row_is_no_fault_but_a_lost_row_in_a_thousand_is() -> None:
+    features, mask = inputs(Workload(n=100_000, dim=16, dtype="float32"), 1)
+    one_by_one = torch.from_numpy(numpy.add.accumulate(features[mask].numpy())[-1])
+    assert faults((features, mask), one_by_one / mask.sum(), Workload()) == []
+    features, mask = inputs(Workload(n=1000, dim=16, dtype="float32"), 1)
+    lost = features[mask][1:].sum(0) / mask.sum()
+    assert [fault.code for fault in faults((features, mask), lost, Workload())] == ["VALUE.mismatch"]
 
 
 def test_floor() -> None:
