@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -115,7 +116,7 @@ def faults(arguments: tuple[Tensor, ...], outputs: tuple[Tensor, Tensor], worklo
     """What loss and gradient break of the contract, against exponentials written out in float64."""
     logits, labels = (argument.cpu() for argument in arguments[:2])
     loss, gradient = outputs
-    rows = [row for row, label in enumerate(labels.tolist()) if label != IGNORED]
+    rows = numpy.flatnonzero(labels.numpy() != IGNORED)
     targets = labels[rows]
     count = max(len(rows), 1)
     shifted = logits[rows].double()

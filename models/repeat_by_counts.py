@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy
 import torch
 from torch import Tensor, nn
 
@@ -100,9 +101,9 @@ def more_inputs(workload: Workload) -> Iterator[tuple[str, tuple[Tensor, Tensor]
 
 
 def faults(arguments: tuple[Tensor, ...], outputs: Tensor | tuple[Tensor, ...], workload: Workload) -> list[Fault]:
-    """What the repeated rows break of the contract, against a list of sources written out."""
+    """What the repeated rows break of the contract, against the sources as NumPy repeats them."""
     rows, counts = (argument.cpu() for argument in arguments[:2])
-    sources = [row for row, count in enumerate(counts.tolist()) for _ in range(count)]
+    sources = torch.from_numpy(numpy.repeat(numpy.arange(len(rows)), counts.numpy()))
     repeated, *mask = (output.cpu() for output in parts(outputs))
     if mask:
         if len(repeated) != MOST * len(rows):
@@ -110,7 +111,7 @@ def faults(arguments: tuple[Tensor, ...], outputs: Tensor | tuple[Tensor, ...], 
         if found := padding_faults("the rows", repeated, mask[0], len(sources)):
             return found
         repeated = repeated[mask[0]]
-    return differences("the rows", repeated, rows[torch.tensor(sources, dtype=torch.int64)])
+    return differences("the rows", repeated, rows[sources])
 
 
 def floor_bytes(workload: Workload) -> int:

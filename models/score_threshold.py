@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy
 import torch
 from torch import Tensor, nn
 
@@ -99,11 +100,12 @@ def more_inputs(workload: Workload) -> Iterator[tuple[str, tuple[Tensor, Tensor]
 
 
 def faults(arguments: tuple[Tensor, ...], outputs: tuple[Tensor, ...], workload: Workload) -> list[Fault]:
-    """What scores and boxes break of the contract, against a list of Python numbers, filtered and sorted."""
+    """What scores and boxes break of the contract, against what NumPy selects and sorts stably."""
     assert workload.k is not None
     scores, boxes = (argument.cpu() for argument in arguments[:2])
-    ranked = sorted((-score, index) for index, score in enumerate(scores.tolist()) if score > THRESHOLD)
-    index = torch.tensor([index for _, index in ranked[: workload.k]], dtype=torch.int64)
+    known = scores.double().numpy()
+    above = numpy.flatnonzero(known > THRESHOLD)
+    index = torch.from_numpy(above[numpy.argsort(-known[above], kind="stable")[: workload.k]])
     best, taken, *mask = (output.cpu() for output in parts(outputs))
     found = []
     if mask:

@@ -33,7 +33,7 @@ DRAWING_SECONDS = 0.1
 STATISTICS_SECONDS = 0.1
 """For the calls of one side on one input of a case's `statistics`."""
 
-FURTHER_SECONDS = 3.0
+FURTHER_SECONDS = 10.0
 """After this long no further input is begun; that some were left out is recorded."""
 
 STEPS = 4
@@ -156,7 +156,7 @@ class _Verification:
             if self._is_wrong():
                 return
             if time.perf_counter() - began > FURTHER_SECONDS:
-                if self.case.case.sizes or next(inputs, None):  # those of a sized case take long to make
+                if size_of(given.arguments) >= LARGE or next(inputs, None):  # a large one takes long to make
                     self.notes["inputs_left_out_for_time"] = True
                 break
         if not self.subject.is_eager:
@@ -364,12 +364,10 @@ class _Verification:
         faults = self.case.optional("faults")
         if faults is None:
             return None
-        known = (
-            set()
-            if self.subject.is_eager
-            else {fault.code for fault in faults(given.arguments, expected, self.workload)}
-        )
-        found = faults(given.arguments, tuple(compare.leaves(actual)), self.workload)
+        found: list[Fault] = faults(given.arguments, tuple(compare.leaves(actual)), self.workload)
+        if not found or self.subject.is_eager:
+            return found[0] if found else None
+        known = {fault.code for fault in faults(given.arguments, expected, self.workload)}
         return next((fault for fault in found if fault.code not in known), None)
 
     def _judge_hands(self) -> None:

@@ -81,15 +81,15 @@ def test_header_is_known_without_importing(case: CaseModule) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(CASES))
-def test_importing_a_case_imports_torch_only(name: str) -> None:
-    """Beyond torch, the standard library and what `models.case` itself needs, nothing but its own package."""
+def test_importing_a_case_imports_torch_and_numpy_only(name: str) -> None:
+    """Beyond torch, NumPy, the standard library and what `models.case` itself needs, nothing but its own package."""
     tree = ast.parse(Path(CASES[name].path).read_text(encoding="utf-8"))
     for node in ast.walk(tree):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
         for imported in names:
             package = imported.split(".")[0]
-            assert package in {"torch", "msgspec", "models"} or package in sys.stdlib_module_names, imported
+            assert package in {"torch", "numpy", "msgspec", "models"} or package in sys.stdlib_module_names, imported
 
 
 def test_importing_cases_imports_no_compiler() -> None:
