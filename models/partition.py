@@ -45,6 +45,14 @@ def side(n: int) -> int:
     return int((n - 1) ** 0.5) + 1
 
 
+def lines(n: int, k: int) -> int:
+    """Most lines, rows or columns, that the grids of two classes of n items in all and of k slots have together.
+
+    Roots of P and of Q, rounded up, are in sum less than √P + √Q + 2 ≤ √2n + 2.
+    """
+    return side(2 * n) + 1 + side(k)
+
+
 def rounds(k: int) -> int:
     """Rotations per bijection for a sample of k.
 
@@ -72,11 +80,11 @@ def draw_noise(
         device: where the result lies; torch's default device if None.
 
     Returns:
-        float32 ``[batch, rounds(k), 2 * side(max(n, k)) + side(k)]``, without ``batch`` if that is None,
-        uniform in [0, 1): for each rotation the amounts of the positives' lines, the negatives' lines and
-        the slots' lines, as fractions of the line.
+        float32 ``[batch, rounds(k), lines(n, k)]``, without ``batch`` if that is None, uniform in [0, 1): for
+        each rotation the amounts of the positives' lines, then the negatives', then the slots', as fractions of
+        the line.
     """
-    shape: tuple[int, ...] = (rounds(k), 2 * side(max(n, k)) + side(k))
+    shape: tuple[int, ...] = (rounds(k), lines(n, k))
     if batch is not None:
         shape = (batch, *shape)
     if generator is None:
@@ -112,18 +120,22 @@ def places(labels: Tensor) -> tuple[Tensor, Tensor]:
     both = weight.cumsum(-1)
     # Scaling by a power of two is exact, and the conversion to an integer drops the fraction.
     negative = (both * (1 / unit)).to(torch.int32)
-    positive = both.to(torch.int32) - negative * unit
+    both = both.to(torch.int32)  # a name taken anew frees what it held: in eager mode each holds 4 N bytes
+    positive = both - negative * unit
     del both
     is_negative = torch.arange(2, dtype=torch.int32, device=labels.device).view(2, 1) == 1
     total = torch.where(is_negative, negative[:, None, :, -1], positive[:, None, :, -1])
     upto = total.cumsum(-1, dtype=torch.int32)
     before = (upto - total).unsqueeze(-1)
     positive, negative = positive + before[:, 0], negative + before[:, 1]
-    item = torch.arange(size, dtype=torch.int32, device=labels.device).view(blocks, BLOCK)
     # Items left out fill the middle, so that each place is written exactly once.
-    middle = upto[:, 0, -1].view(batch, 1, 1) + item - positive - negative
-    place = torch.where(weight == unit, size - negative, middle)
+    place = torch.arange(size, dtype=torch.int32, device=labels.device).view(blocks, BLOCK)
+    place = upto[:, 0, -1].view(batch, 1, 1) + place - positive - negative
+    negative = size - negative
+    place = torch.where(weight == unit, negative, place)
+    del negative
     place = torch.where(weight == 1, positive - 1, place)
+    del weight, positive
     return place.flatten(1).long(), upto[:, :, -1]
 
 
@@ -135,15 +147,15 @@ def grid(n: Tensor, longest: int) -> Tensor:
         longest: at least the ``side`` of every n.
 
     Returns:
-        int32 ``[B, 4, C]``: columns, rows, length of the last row, and where the grid's lines begin among those
-        of all C grids, ``longest`` to each.
+        int32 ``[B, 4, C]``: columns, rows, length of the last row, and how many lines the grids before it have.
     """
     squares = torch.arange(longest, dtype=torch.int32, device=n.device) ** 2
     columns = (squares < n.unsqueeze(-1)).sum(-1, dtype=torch.int32).clamp(min=1)
     rows = (n + columns - 1) // columns
-    start = torch.arange(n.shape[1], dtype=torch.int32, device=n.device) * longest
+    number = torch.arange(n.shape[1], device=n.device)
+    start = torch.where(number < number.unsqueeze(1), columns.unsqueeze(1), 0).sum(-1, dtype=torch.int32)
     # In one tensor, because compilers write that out; else they work it all out anew for every cell.
-    return torch.stack([columns, rows, n - (rows - 1) * columns, start.expand_as(n)], 1)
+    return torch.stack([columns, rows, n - (rows - 1) * columns, start], 1)
 
 
 def amounts(noise: Tensor, grids: Tensor) -> Tensor:
@@ -205,16 +217,16 @@ def images(rank: Tensor, is_positive: Tensor, is_negative: Tensor, counts: Tenso
     Returns:
         int32 ``[B, C]``.
     """
-    longest = (noise.shape[-1] - side(k)) // 2
     # The slots are a third class of known size.
-    kinds = grid(nn.functional.pad(counts, (0, 1), value=k), longest)
+    kinds = grid(nn.functional.pad(counts, (0, 1), value=k), noise.shape[-1])
 
     def pick(is_positive: Tensor, is_negative: Tensor) -> Tensor:
         others = torch.where(is_negative.unsqueeze(1), kinds[:, :, 1:2], kinds[:, :, 2:])
         return torch.where(is_positive.unsqueeze(1), kinds[:, :, :1], others)
 
     line = torch.arange(noise.shape[-1], dtype=torch.int32, device=noise.device).unsqueeze(0)
-    turned = amounts(noise.unflatten(1, (rounds(k) // 2, 2)), pick(line < longest, line < 2 * longest))
+    negatives, slots = kinds[:, 3, 1:2], kinds[:, 3, 2:]
+    turned = amounts(noise.unflatten(1, (rounds(k) // 2, 2)), pick(line < negatives, line < slots))
     return shuffle(rank, pick(is_positive, is_negative), turned)
 
 

@@ -21,6 +21,7 @@ from models.partition import (
     amounts,
     draw_noise,
     grid,
+    lines,
     partition,
     rounds,
     shuffle,
@@ -301,8 +302,19 @@ def test_rows_of_a_batch_are_those_of_single_images() -> None:
 
 
 def test_noise_has_the_stated_shape() -> None:
-    assert draw_noise(None, 1000, 100).shape == (rounds(100), 2 * side(1000) + side(100))
-    assert PartitionSampler(100).noise(torch.zeros(3, 1000, 2), torch.zeros(3, 1000)).shape == (3, 10, 2 * 32 + 10)
+    """√2000 is 44.7, √100 is 10."""
+    assert draw_noise(None, 1000, 100).shape == (rounds(100), lines(1000, 100)) == (10, 56)
+    assert PartitionSampler(100).noise(torch.zeros(3, 1000, 2), torch.zeros(3, 1000)).shape == (3, 10, 56)
+
+
+def test_noise_has_a_line_for_each_of_the_three_grids() -> None:
+    for n in (*range(1, 130), 1000, 9_999_991):
+        parts = torch.unique(torch.cat([torch.arange(min(n, 200) + 1), torch.linspace(0, n, 501).long()]))
+        counts = torch.stack([parts, n - parts, torch.full_like(parts, 9)], 1).int()
+        columns, rows, _, start = grid(counts, side(n) + 3).unbind(1)
+        assert bool((rows <= columns).all())
+        assert torch.equal(start, columns.cumsum(1) - columns)
+        assert int(columns.sum(1).max()) <= lines(n, 9)
 
 
 def test_captured_graph_is_static_and_equal() -> None:
