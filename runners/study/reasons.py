@@ -104,7 +104,8 @@ _RULES: tuple[tuple[str, str], ...] = (
     ),
     ("MEMORY.host", r"can't allocate memory|MemoryError|std::bad_alloc|bad allocation|not enough memory"),
     ("SHAPE.specialised", r"Constraints violated|your code specialized it to be a constant|ConstraintViolationError"),
-    # data-dependent shapes: torch, then jax
+    # data-dependent shapes: torch and jax, which says of any read that a concrete value is expected
+    ("DDS.item", r"This occurred in the item\(\) method"),
     (
         "DDS.guard",
         r"GuardOnDataDependentSymNode|Could not guard on data-dependent|Data-dependent branching|"

@@ -197,6 +197,11 @@ def test_what_onnx_runtime_says_of_inputs() -> None:
         ("LLVM module verification failed: fcmp oge i1 %a", "OP.dtype"),
         ("The size argument of jnp.nonzero must be statically specified", "DDS.operator"),
         ("jax.errors.TracerBoolConversionError: Attempted boolean conversion of traced array", "DDS.guard"),
+        (
+            "ConcretizationTypeError: Abstract tracer value encountered where concrete value is expected: traced array "
+            "with shape int64[]\nThis occurred in the item() method of jax.Array",
+            "DDS.item",
+        ),
         ("Execution failed with error 0x12", "RUN.failed"),
         ("Missing out variants: {'aten::sort'}", "OP.unsupported"),
         ("CppCompileError: C++ compile error\nerror: use of undeclared identifier", "COMPILER.cpp"),
