@@ -8,6 +8,7 @@ handed a graph. https://docs.pytorch.org/docs/stable/generated/torch.compile.htm
 from __future__ import annotations
 
 import logging
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -143,12 +144,20 @@ def _stages_of_first_call(request: Request) -> Iterator[None]:
     except BackendCompilerFailed:
         stages.enter("build")
         raise
-    except TorchDynamoException:
-        stages.enter("capture")
+    except Exception as error:
+        if isinstance(error, TorchDynamoException) or _raised_by_capture(error):
+            stages.enter("capture")
         raise
     finally:
         callback_handler.remove_start_callback(start)
         callback_handler.remove_end_callback(end)
+
+
+def _raised_by_capture(error: Exception) -> bool:
+    """Whether an error that is not Dynamo's own, of symbolic shapes say, came up while it captured: the end of that
+    is told before the error is."""
+    frames = traceback.walk_tb(error.__traceback__)
+    return any(frame.f_globals.get("__name__") == "torch._dynamo.convert_frame" for frame, _ in frames)
 
 
 def _of_dynamo(about: tuple[Any, ...]) -> bool:

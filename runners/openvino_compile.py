@@ -39,8 +39,8 @@ def load(source: nn.Module, request: Request) -> Engine:
 
     def inspect() -> None:
         engine.inspect()
-        graphs = [graph for key, graph in execute.partitioned_modules.items() if key not in earlier]
-        _report(request, graphs, refusals)
+        graphs = {id(graph): graph for key, graph in execute.partitioned_modules.items() if key not in earlier}
+        _report(request, list(graphs.values()), refusals)
 
     return Engine(engine, inspect)
 
@@ -58,6 +58,14 @@ class _Refusals(logging.Handler):
             self.texts[message] = self.texts.get(message, 0) + 1
 
 
+def _layers(part: Any) -> list[Any]:
+    """A part, outermost first: a graph that comes with inputs of another kind is partitioned, and wrapped, anew."""
+    layers = [part]
+    while isinstance(layers[-1].gm, type(part)):
+        layers.append(layers[-1].gm)
+    return layers
+
+
 def _report(request: Request, graphs: list[Any], refusals: _Refusals) -> None:
     taken, left = 0, Counter[str]()
     for graph in graphs:
@@ -65,9 +73,9 @@ def _report(request: Request, graphs: list[Any], refusals: _Refusals) -> None:
             if node.op == "call_function" and getattr(node.target, "__name__", "") != "getitem":
                 left[str(node.target)] += 1
             elif node.op == "call_module":
-                part = graph.get_submodule(node.target)
-                inner = [each for each in part.gm.graph.nodes if each.op == "call_function"]
-                if part.perm_fallback:
+                layers = _layers(graph.get_submodule(node.target))
+                inner = [each for each in layers[-1].gm.graph.nodes if each.op == "call_function"]
+                if all(layer.perm_fallback for layer in layers):
                     left.update(str(each.target) for each in inner)
                 else:
                     taken += len(inner)

@@ -11,7 +11,7 @@ from runners.backends import BACKENDS
 from runners.report.selection import Selection, backend_order
 from runners.report.text import one_line, readable
 from runners.report.workloads import place
-from runners.study.record import Cell, Reason, Stage, Verdict
+from runners.study.record import ALSO, Cell, Reason, Stage, Verdict
 
 _NAMED_ERROR = re.compile(
     r"^\s*(?:at [^:]+: )?"
@@ -33,7 +33,7 @@ def telling_line(text: str) -> str:
     the first that is not blank. One that ends in a colon takes the next along; one that only points to what
     follows gives way to the error there.
     """
-    lines = [line for line in readable(text).split("\n") if line.strip()]
+    lines = [line for line in readable(text.partition(ALSO)[0]).split("\n") if line.strip()]
     if not lines:
         return ""
     if any(_TRACE in line for line in lines):

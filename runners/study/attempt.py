@@ -25,7 +25,7 @@ from runners.study import audit, compare
 from runners.study.environment import packages
 from runners.study.inputs import inputs_of, size_of, to_device
 from runners.study.reasons import reason_of
-from runners.study.record import STAGES, Reason, Stage, StageOutcome, Verdict
+from runners.study.record import ALSO, STAGES, Reason, Stage, StageOutcome, Verdict
 
 EAGERS_OWN = ("MEMORY.host", "MEMORY.device", "INPUT.misfit")
 """Codes that say of eager what they say of a compiler; whatever else it raises is the variant's own failure."""
@@ -113,7 +113,8 @@ class Attempt:
         finding = _worst(self.request.findings)
         if finding is None:
             return self._end("accepted", None)
-        return self._end(finding.verdict, Reason(finding.code, finding.text))
+        others = [f"{ALSO}{other.code}: {other.text}" for other in self.request.findings if other.code != finding.code]
+        return self._end(finding.verdict, Reason(finding.code, "".join([finding.text, *others])))
 
     def _reason(self, error: BaseException) -> Reason:
         reason = reason_of(error, self.case.case.path)
@@ -197,7 +198,7 @@ class Attempt:
         # Dynamo guards on the number of threads: on its roads another number would be another compilation.
         with _one_thread() if is_eager or self._exporters else contextlib.nullcontext():
             verify(subject, self.case, self.variant, self.workload, request)
-        call.inspect()
+        self._inspect(call, request)
         request.facts["peak_memory_bytes"] = _peak_memory()
         self._audit(call, request)
 
@@ -211,6 +212,14 @@ class Attempt:
     def _rebuild(self, module: Any, request: Request) -> Loaded:
         loaded: Loaded = self._runner.load(self._export(module, request), request)
         return loaded
+
+    def _inspect(self, call: Loaded, request: Request) -> None:
+        """What really ran. Where that cannot be seen, of a new version say, the answer is no less right, but nothing
+        says that the engine gave it."""
+        try:
+            call.inspect()
+        except Exception as error:
+            request.findings.append(Finding("partial", "FALLBACK.unseen", f"{type(error).__name__}: {error}"))
 
     def _takes_other_shapes(self, request: Request) -> bool:
         """Roads that capture anew, and exports of dynamic dimensions. Of a sized case, which has its other sizes

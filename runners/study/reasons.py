@@ -36,6 +36,7 @@ CODES: dict[str, str] = {
     "GRAPH.recompile_limit": "the recompile limit was reached; eager runs in place of compiled code",
     "FALLBACK.provider": "nodes ran on another execution provider",
     "FALLBACK.undelegated": "operators stayed outside the engine asked for",
+    "FALLBACK.unseen": "the answer is right, but what ran where could not be seen",
     "SHAPE.specialised": "a dimension that was asked dynamic became a constant",
     "SHAPE.refused": "a shape other than the example's was refused",
     "SHAPE.unchecked": "a shape that it was not built for is answered wrongly, not refused: check shapes yourself",

@@ -26,6 +26,10 @@ FAITHFUL: frozenset[Verdict] = frozenset({"accepted", "partial"})
 """Verdicts of cells whose answer is right; only these are timed."""
 
 
+ALSO = "\n\nalso "
+"""What stands in a reason's text between its own words and each further finding, which has its code before it."""
+
+
 class Reason(msgspec.Struct, frozen=True):
     """Why a cell is not `accepted`: a stable code, the compiler's own text whole, the user's file and line."""
 

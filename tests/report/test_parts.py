@@ -32,6 +32,7 @@ def section(*cells: Cell) -> Selection:
         ("RuntimeError: Compilation failed: See diagnostics\nloc(1): error: stack", "loc(1): error: stack"),
         ("RuntimeError: Compilation failed: See diagnostics", "RuntimeError: Compilation failed: See diagnostics"),
         ("parsing model\n[E] ITopKLayer: K exceeds\n", "[E] ITopKLayer: K exceeds"),
+        ("copy output 0\n\nalso GRAPH.breaks: 1 break\nNameError: x", "copy output 0"),
     ],
 )
 def test_telling_line(text: str, line: str) -> None:

@@ -34,6 +34,13 @@ def test_the_same_function_is_rejected_as_one_graph() -> None:
     assert outcome.facts["peak_memory_bytes"] > 0, "what a refusal took is a fact too"
 
 
+@pytest.mark.compile_fullgraph
+def test_an_error_of_symbolic_shapes_is_one_of_capture() -> None:
+    outcome = attempt("walks_over_places", "Walk", "compile_fullgraph")
+    assert outcome.reason is not None
+    assert (outcome.verdict, outcome.stage, outcome.reason.code) == ("rejected", "capture", "DDS.guard")
+
+
 @pytest.mark.compile
 def test_a_graph_break_is_counted() -> None:
     outcome = attempt("double", "Dynamic", "compile")

@@ -114,6 +114,23 @@ def test_compile_of_a_whole_graph_leaves_nothing(tmp_path):
     assert request.facts["operators_delegated"] > 2
 
 
+class Corners(nn.Module):
+    """Each number that is read cuts the graph, and from the second call on is a symbol in what follows."""
+
+    def forward(self, box):
+        width, height = int(box[2] - box[0]), int(box[3] - box[1])
+        return box.new_zeros(1) + (width + height)
+
+
+@pytest.mark.openvino_compile
+def test_graphs_that_were_partitioned_anew_are_looked_into(tmp_path):
+    engine, request = go("openvino_compile", Corners(), (torch.tensor([0, 0, 3, 4]),), tmp_path)
+    for box in ([5, 5, 15, 25], [0, 10, 100, 20]):
+        assert_as_eager(engine(torch.tensor(box)), Corners(), (torch.tensor(box),))
+    engine.inspect()
+    assert request.facts["operators_delegated"] > 0
+
+
 @pytest.mark.openvino
 def test_torch_compile_takes_the_partition_sampler_with_noise_as_input():
     """It gives every size a symbol; one that only meets products of others has no source, an IndexError."""

@@ -82,6 +82,7 @@ def test_a_worker_that_leaves_keeps_its_last_words_and_no_children() -> None:
     ("runner", "verdict", "stage", "code"),
     [
         ("tests.bad.elsewhere", "partial", "verify", "FALLBACK.provider"),
+        ("tests.bad.opaque", "partial", "verify", "FALLBACK.provider"),
         ("tests.bad.missing", "unavailable", None, "ENV.no_package"),
         ("tests.bad.built", "built", "build", "BUILT.no_run"),
         ("tests.bad.refuses", "rejected", "build", "MEMORY.host"),
@@ -91,6 +92,14 @@ def test_what_an_engine_says_of_itself_is_its_verdict(runner: str, verdict: str,
     outcome, _ = attempt(runner)
     assert outcome.reason is not None
     assert (outcome.verdict, outcome.stage, outcome.reason.code) == (verdict, stage, code)
+
+
+def test_all_that_keeps_an_answer_from_being_accepted_is_told() -> None:
+    outcome, _ = attempt("tests.bad.opaque")
+    assert outcome.reason is not None
+    assert outcome.reason.text == (
+        "1 of 2 nodes ran in eager\n\nalso FALLBACK.unseen: AttributeError: no 'graph' in this version"
+    )
 
 
 def test_the_whole_text_of_a_refusal_is_kept_with_its_cause() -> None:
