@@ -12,6 +12,7 @@ number may come back as a tensor of one element.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -80,16 +81,24 @@ def leaves(tree: Any) -> list[Any]:
 
 
 def clone(tree: Any) -> Any:
-    """A copy of nested tensors that shares no memory with them; detached."""
+    """A copy of nested tensors that shares no memory with them; detached. It keeps their strides, and one tensor
+    twice is one tensor twice: both are part of what a caller hands over."""
     import torch
     from torch.utils._pytree import tree_map
 
-    def copy(leaf: Any) -> Any:
+    copies: dict[int, Tensor] = {}
+
+    def copied(leaf: Any) -> Any:
         if not isinstance(leaf, torch.Tensor):
             return leaf
-        return leaf.detach().clone().requires_grad_(leaf.requires_grad and leaf.is_leaf)
+        if id(leaf) not in copies:
+            own = leaf.detach().clone()
+            if own.layout == torch.strided and own.stride() != leaf.stride():  # it had gaps or several elements in one
+                own = copy.deepcopy(leaf.detach())
+            copies[id(leaf)] = own.requires_grad_(leaf.requires_grad and leaf.is_leaf)
+        return copies[id(leaf)]
 
-    return tree_map(copy, tree)
+    return tree_map(copied, tree)
 
 
 def compare(
@@ -268,13 +277,13 @@ def _ties(number: int, wanted: Sequence[Any], given: Sequence[Any], inputs: Any)
     import torch
 
     want, got = wanted[number], given[number]
-    if not isinstance(want, torch.Tensor) or want.dtype not in (torch.int64, torch.int32) or not want.dim():
+    if not isinstance(want, torch.Tensor) or want.dtype not in (torch.int64, torch.int32) or want.shape != got.shape:
         return 0
     got = got.to(want.device)
     for source in leaves(inputs):
-        if not isinstance(source, torch.Tensor) or source.dim() != want.dim():
+        if not isinstance(source, torch.Tensor) or source.dim() not in (want.dim(), want.dim() + 1):
             continue
-        for dimension in range(want.dim()):
+        for dimension in range(source.dim()):
             for other, values in enumerate(wanted):
                 if (
                     other != number
@@ -286,9 +295,13 @@ def _ties(number: int, wanted: Sequence[Any], given: Sequence[Any], inputs: Any)
 
 
 def _points(source: Tensor, dimension: int, index: Tensor, values: Tensor) -> bool:
+    if values.shape != index.shape:
+        return False
+    if index.dim() < source.dim():  # one index for the whole dimension, as of a median
+        index, values = index.unsqueeze(dimension), values.unsqueeze(dimension)
     sizes = list(source.shape)
     sizes[dimension] = index.shape[dimension]
-    if list(index.shape) != sizes or values.shape != index.shape or values.dtype != source.dtype:
+    if list(index.shape) != sizes or values.dtype != source.dtype:
         return False
     if index.numel() == 0 or index.min() < 0 or index.max() >= source.shape[dimension]:
         return False

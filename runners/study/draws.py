@@ -1,8 +1,8 @@
 """Random draws: whether a backend draws as eager does, from many calls of both on the same inputs.
 
 Each output that eager changes from call to call is judged for itself. It must change (`RNG.frozen`), must not
-come back whole (`RNG.repeats`), must keep what it holds apart where the case says so or eager always does
-(`RNG.repeats`), and must have eager's distribution (`RNG.distribution`): elements, ordered elements,
+come back whole (`RNG.repeats`), must keep what it holds apart where the case says so of indices or eager always
+does (`RNG.repeats`), and must have eager's distribution (`RNG.distribution`): elements, ordered elements,
 differences of neighbours, mean, spread and number of distinct values, each by a two-sample
 Kolmogorov-Smirnov test. The bound on its statistic holds for every distribution, discrete ones too
 (Wei and Dudley 2012), and Bonferroni's correction holds the false alarms of one output below `FALSE_ALARM`.
@@ -36,12 +36,13 @@ _POSITIONS = 32
 
 @dataclass(frozen=True)
 class Drawn:
-    """One output of one call: `digest` of all of it, up to `_ELEMENTS` of its elements as float64 `sample`,
-    and whether its last dimension holds a value twice (negative ones are padding)."""
+    """One output of one call: `digest` of all of it, up to `_ELEMENTS` of its elements as float64 `sample`, whether
+    they can be indices, and whether its last dimension then holds one twice (negative ones are padding)."""
 
     shape: tuple[int, ...]
     digest: bytes
     sample: NDArray[numpy.float64]
+    indices: bool
     repeats: bool
     tolerance: tuple[float, float]
 
@@ -65,9 +66,19 @@ def changing(draws: Draws) -> frozenset[int]:
 
 
 def repeated(draws: Draws) -> int:
-    """In how many calls a drawn leaf holds a value twice."""
-    drawn = changing(draws)
+    """In how many calls a drawn leaf of indices holds one twice."""
+    drawn = changing(draws) - carried(draws)
     return sum(any(draw[number].repeats for number in drawn) for draw in draws)
+
+
+def carried(draws: Draws) -> frozenset[int]:
+    """The numbers of the drawn leaves that are no indices but what lies there, labels of a sample for instance: each
+    value of a leaf beside them, in which none comes twice, goes with one of theirs, and several with the same."""
+    drawn = [number for number in changing(draws) if all(draw[number].indices for draw in draws)]
+    apart = [number for number in drawn if not any(draw[number].repeats for draw in draws)]
+    return frozenset(
+        number for number in drawn if any(_carries(draws, index, number) for index in apart if index != number)
+    )
 
 
 def judge(eager: Draws, backend: Draws, distinct: bool) -> tuple[list[Fault], dict[str, Any]]:
@@ -78,10 +89,11 @@ def judge(eager: Draws, backend: Draws, distinct: bool) -> tuple[list[Fault], di
     count = min(len(eager), len(backend))
     eager, backend = eager[:count], backend[:count]
     found, sees = [], 0.0
+    may_repeat = carried(eager) if distinct else frozenset()
     for number in sorted(changing(eager)):
         ours = [draw[number] for draw in backend]
         theirs = [draw[number] for draw in eager]
-        fault = _stuck(theirs, ours) or _repeats(theirs, ours, distinct)
+        fault = _stuck(theirs, ours) or _repeats(theirs, ours, distinct and number not in may_repeat)
         if fault is None:
             fault, threshold = _distribution(theirs, ours)
             sees = max(sees, threshold)
@@ -104,19 +116,40 @@ def _look(leaf: Any) -> Drawn:
 
     if not isinstance(leaf, torch.Tensor):
         sample = numpy.array([leaf if isinstance(leaf, (int, float)) else 0.0], dtype=numpy.float64)
-        return Drawn((), repr(leaf).encode(), sample, False, (0.0, 0.0))
+        return Drawn((), repr(leaf).encode(), sample, False, False, (0.0, 0.0))
     dense = leaf.detach().to_dense() if leaf.layout != torch.strided else leaf.detach()
     dense = torch.view_as_real(dense.resolve_conj()) if dense.is_complex() else dense
     dense = dense.cpu().contiguous()
     repeats = False
-    if dense.dim() and dense.dtype not in (torch.bool, torch.uint8) and not dense.is_floating_point():
+    indices = bool(dense.dim()) and dense.dtype not in (torch.bool, torch.uint8) and not dense.is_floating_point()
+    if indices:
         ordered = dense.sort(-1).values
         repeats = bool(((ordered[..., 1:] == ordered[..., :-1]) & (ordered[..., 1:] >= 0)).any())
     content = dense.reshape(-1).view(torch.uint8).numpy() if dense.numel() else numpy.empty(0, numpy.uint8)
     digest = hashlib.blake2b(content.tobytes(), digest_size=16, key=str(tuple(dense.shape)).encode()[:64]).digest()
     flat = dense.reshape(-1)
     flat = flat[:: max(1, math.ceil(flat.numel() / _ELEMENTS))]
-    return Drawn(tuple(leaf.shape), digest, flat.double().numpy(), repeats, compare.tolerance(leaf.dtype))
+    sample = flat.double().numpy()
+    return Drawn(tuple(leaf.shape), digest, sample, indices, repeats, compare.tolerance(leaf.dtype))
+
+
+def _carries(draws: Draws, index: int, other: int) -> bool:
+    """Whether the row and value in leaf `index` tell that in leaf `other`, and not the other way round."""
+    import numpy
+
+    if any(draw[index].shape != draw[other].shape for draw in draws):
+        return False
+    at, lies = (numpy.concatenate([_keyed(draw[leaf]) for draw in draws[:LEAST]], 1) for leaf in (index, other))
+    told, found, both = (numpy.unique(keys, axis=1).shape[1] for keys in (at, lies, numpy.concatenate([at, lies])))
+    return bool(found < told == both)
+
+
+def _keyed(one: Drawn) -> NDArray[numpy.float64]:
+    """The elements of a sample, each under the row of the last dimension that it stands in."""
+    import numpy
+
+    step = max(1, math.ceil(math.prod(one.shape) / _ELEMENTS))
+    return numpy.stack([numpy.arange(one.sample.size) * step // max(1, one.shape[-1]), one.sample])
 
 
 def _stuck(eager: Sequence[Drawn], backend: Sequence[Drawn]) -> Fault | None:

@@ -39,9 +39,9 @@ CODES: dict[str, str] = {
     "FALLBACK.unseen": "the answer is right, but what ran where could not be seen",
     "SHAPE.specialised": "a dimension that was asked dynamic became a constant",
     "SHAPE.refused": "a shape other than the example's was refused",
-    "SHAPE.unchecked": "a shape that it was not built for is answered wrongly, not refused: check shapes yourself",
+    "SHAPE.unchecked": "a shape or number that it was not built for is answered wrongly, not refused: check it",
     "DTYPE.narrowed": "the engine replaced a dtype by a narrower one",
-    "VALUE.uninformative": "eager gives nothing but zeros or NaN on every input tried: a lost answer would not show",
+    "VALUE.uninformative": "eager gives only zeros or NaN, or draws and it never shows: a lost answer would not show",
     # wrong answers
     "VALUE.mismatch": "values differ from eager's",
     "STATE.mismatch": "the module writes into itself, and from the same state its next answers differ from eager's",
@@ -152,7 +152,8 @@ _RULES: tuple[tuple[str, str], ...] = (
     (
         "INPUT.misfit",
         r"forward\(\) (takes (from )?\d+ (to \d+ )?positional arguments? but|missing \d+ required positional)|"
-        r"shapes cannot be multiplied|Unexpected input data type|flatten user inputs with exported input tree spec",
+        r"shapes cannot be multiplied|Guard failed: |Unexpected input data type|"
+        r"flatten user inputs with exported input tree spec",
     ),
     (
         "RUN.failed",

@@ -32,7 +32,10 @@ def dynamic(case: CaseModule, variant: Variant) -> Dimensions | None:
 
 
 def compared(example: Any, given: Any, varying: Dimensions | None) -> Kind:
-    """Whether `given` has the example's shapes, differs in dimensions that may vary only, or otherwise."""
+    """Whether `given` has the example's shapes, differs in dimensions that may vary only, or otherwise. A Python
+    number counts as a shape: exports make a constant of either."""
+    if _words(example) != _words(given):
+        return "other"
     first, second = _shapes(example), _shapes(given)
     if first == second:
         return "same"
@@ -42,6 +45,11 @@ def compared(example: Any, given: Any, varying: Dimensions | None) -> Kind:
         if len(a) != len(b) or any(a[at] != b[at] and at not in free for at in range(len(a))):
             return "other"
     return "dynamic"
+
+
+def _words(arguments: Any) -> list[Any]:
+    """The inputs that are no tensors."""
+    return [leaf for leaf in compare.leaves(arguments) if not hasattr(leaf, "shape")]
 
 
 def resized(case: CaseModule, variant: Variant, workload: Workload, example: tuple[Any, ...]) -> Iterator[Input]:

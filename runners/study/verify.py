@@ -248,7 +248,7 @@ class _Verification:
         """A road that was built for the example's shapes alone answers others otherwise than eager. Nobody asked it
         to take them, but it did not refuse either."""
         if not any(finding.code == "SHAPE.unchecked" for finding in self.request.findings):
-            text = f"at {given.name}, of other shapes than it was built for: {fault.text}"
+            text = f"at {given.name}, of other shapes or numbers than it was built for: {fault.text}"
             self._add(Finding("partial", "SHAPE.unchecked", text))
 
     def _new_module(self) -> nn.Module:
@@ -403,9 +403,9 @@ class _Verification:
         call = call or self.call
         distinct = bool(self.case.header.get("distinct"))
         own = draws.collect(lambda: self.eager(*compare.clone(given.arguments)), seconds)
+        if self.declared_random and given.name == self.example.name and not draws.changing(own):
+            self._never_changes(given, len(own))
         if self.subject.is_eager:
-            if self.declared_random and given.name == self.example.name and not draws.changing(own):
-                self._wrong(Fault("RNG.frozen", f"{len(own)} calls drew the same"), given)
             if distinct and (repeats := draws.repeated(own)):
                 self._wrong(Fault("RNG.repeats", f"{repeats} of {len(own)} draws hold an index twice"), given)
             return
@@ -414,6 +414,16 @@ class _Verification:
         self.notes.setdefault("draws", {})[given.name] = facts
         for fault in faults:
             self._wrong(fault, given)
+
+    def _never_changes(self, given: Input, calls: int) -> None:
+        """Eager drew and it did not show: it may show seldom, which is no fault, but nothing was compared either."""
+        if self.drew[given.name]:
+            text = (
+                f"at {given.name}: {calls} calls of eager draw, and none changes an output: a lost draw would not show"
+            )
+            self._add(Finding("partial", "VALUE.uninformative", text))
+        elif self.subject.is_eager:
+            self._wrong(Fault("RNG.frozen", f"{calls} calls drew the same"), given)
 
     def _wrong(self, fault: Fault, given: Input | None = None) -> None:
         text = f"at {given.name}: {fault.text}" if given else fault.text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -115,6 +116,16 @@ def test_ties_along_another_dimension() -> None:
     assert code((values, tensor([[0, 1], [1, 0]])), (values, tensor([[1, 1], [0, 0]])), (scores,)) is None
 
 
+def test_ties_of_one_index_for_a_whole_dimension() -> None:
+    """As of a median; where several values are as good as each other, torch promises none of their indices."""
+    scores = tensor([[2.0, 1.0, 2.0], [0.0, 3.0, 3.0]])
+    values, index = tensor([2.0, 3.0]), tensor([0, 1])
+    assert code((values, index), (values, tensor([2, 2])), (scores,)) is None
+    assert code((values, index), (values, tensor([1, 2])), (scores,)) == "VALUE.mismatch"
+    beside = (values, index, tensor(2.0))
+    assert code(beside, (values, tensor([1, 2]), tensor(2.0)), (scores,)) == "VALUE.mismatch"
+
+
 def test_the_tally_counts_and_marks_what_says_nothing() -> None:
     tally = Tally()
     outputs = (torch.zeros(3), tensor([NAN, 0.0]), torch.zeros(0), tensor([0.0, 1.0]), tensor([False]))
@@ -145,6 +156,19 @@ def test_a_clone_shares_nothing_and_keeps_what_is_no_tensor() -> None:
     assert given["a"].sum() == 0
     assert copied["b"] == (3, None)
     assert not identical(given, copied)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda x: x.t(), lambda x: x[:, ::2], lambda x: x[::2], lambda x: x[:1].expand(4, 6), lambda x: x[0]]
+)
+def test_a_clone_lies_as_its_original(make: Callable[[Tensor], Tensor]) -> None:
+    given = make(torch.arange(24.0).reshape(4, 6))
+    first, second, other = clone((given, given, given.clone()))
+    assert first is second
+    assert other is not first
+    assert first.stride() == given.stride()
+    assert identical(first, given)
+    assert first.untyped_storage().data_ptr() != given.untyped_storage().data_ptr()
 
 
 @given(st.lists(st.floats(width=32), min_size=1, max_size=8))

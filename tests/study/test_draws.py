@@ -92,6 +92,24 @@ def test_negative_indices_are_padding_and_may_repeat() -> None:
     assert draws.repeated(draws.collect(padded, 10.0, 40)) == 0
 
 
+def test_what_lies_at_distinct_indices_may_repeat() -> None:
+    labels = torch.tensor([0, 1, 1, 0, 1, 2])
+
+    def sampled() -> tuple[torch.Tensor, torch.Tensor]:
+        index = torch.randperm(6)[:3]
+        return index, labels[index]
+
+    assert codes(sampled, sampled, distinct=True) == []
+    assert draws.repeated(draws.collect(sampled, 10.0, 40)) == 0
+    assert draws.carried(draws.collect(sampled, 10.0, 40)) == {1}
+
+
+def test_a_second_draw_that_repeats_is_not_excused_by_a_first_that_does_not() -> None:
+    two = draws.collect(lambda: (torch.randperm(6)[:3], torch.randint(0, 6, (3,))), 10.0, 40)
+    assert draws.carried(two) == frozenset()
+    assert draws.repeated(two) > 0
+
+
 def test_outputs_that_do_not_change_are_not_judged() -> None:
     own = draws.collect(KINDS["beside a constant"], 10.0, 40)
     assert draws.changing(own) == {0}

@@ -231,6 +231,7 @@ def test_what_onnx_runtime_says_of_inputs() -> None:
         ("Compilation failed: See diagnostics\nerror: 'math.absf' op operand #0 must be floating", "COMPILER.internal"),
         ("TypeError: Pair.forward() missing 1 required positional argument: 'y'", "INPUT.misfit"),
         ("TypeError: Pair.forward() takes 2 positional arguments but 3 were given", "INPUT.misfit"),
+        ("AssertionError: Guard failed: k == 2", "INPUT.misfit"),
         (
             "This is step 3/3 of exporting the model to ONNX.\n"
             "TypeError: aten_normal_tensor_float() missing 1 required positional argument: 'std'",

@@ -52,6 +52,13 @@ class Seldom(nn.Module):
         return x + 1 + (torch.rand(()) < 0.125)
 
 
+class Never(nn.Module):
+    """Draws what does not show: as one does that shows once in a million calls."""
+
+    def forward(self, x):
+        return x + (torch.rand(()) < 0)
+
+
 class GivenNoise(nn.Module):
     def forward(self, x, noise):
         return x + noise
