@@ -85,13 +85,38 @@ _SHAPED_BY_DATA = r"(?i:nonzero|non_zero|argwhere|masked_select|unique|bincount|
 _REFUSES = r"(?i:legaliz|not found|No ONNX function|unsupported|not supported|no conversion rule|statically specified)"
 
 _GRAPH_BREAKS = {
-    # Dynamo's own number of a graph break, as in compile-graph-break-site/gb/gb0123.html
-    "DDS.guard": ("0002", "0018", "0034", "0035", "0170", "0214", "0360"),
-    "DDS.operator": ("0036", "0037", "0038", "0070", "0218", "0246", "7596"),
-    "DDS.item": ("0033", "0109", "0124"),
-    "GRAPH.recompile_limit": ("0039",),
-    "OP.unsupported": ("0043", "0087", "0090"),
-    "COMPILER.internal": ("0219",),
+    # Dynamo's own number of a graph break, as in compile-graph-break-site/gb/gb0123.html, and its title, which is all
+    # that torch 2.8 tells
+    "DDS.guard": {
+        "0002": "Assertion failed on symbolic shapes",
+        "0018": "Attempted to wrap unbacked SymInt",
+        "0034": "Data-dependent assertion failed (cannot compile partial graph)",
+        "0035": "Data-dependent branching with non-constant __bool__",
+        "0170": "Data-dependent branching",
+        "0214": "unsupported SymNode comparison op",
+        "0360": "torch.fx.experimental.symbolic_shapes.guard_scalar branch not supported",
+    },
+    "DDS.operator": {
+        "0036": "Dynamic shape operator",
+        "0037": "Dynamic shape operator (no meta kernel)",
+        "0038": "Dynamic slicing with Tensor arguments",
+        "0070": "Indexing list with non-scalar tensor",
+        "0218": "unsupported index(Tensor)",
+        "0246": "Attempted to use `torch.nn.functional.one_hot` with data-dependent output shape",
+        "7596": "Indexing torch.Size with non-scalar tensor",
+    },
+    "DDS.item": {
+        "0033": "Data dependent operator",
+        "0109": "Tensor.tolist() with non-integer tensor",
+        "0124": "Unsupported Tensor.item() call with capture_scalar_outputs=False",
+    },
+    "GRAPH.recompile_limit": {"0039": "Dynamo cache limit exceeded"},
+    "OP.unsupported": {
+        "0043": "Encountered non-PT2-compliant op",
+        "0087": "NotImplementedError/UnsupportedFakeTensorException when running FX node",
+        "0090": "Operator does not support running with fake tensors",
+    },
+    "COMPILER.internal": {"0219": "Backend compiler exception"},
 }
 
 _RULES: tuple[tuple[str, str], ...] = (
@@ -121,6 +146,8 @@ _RULES: tuple[tuple[str, str], ...] = (
     ),
     ("DDS.item", r"DataDependentOutputException|Data dependent operator|Tensor\.item\(\)|_local_scalar_dense"),
     ("GRAPH.recompile_limit", r"FailOnRecompileLimitHit|recompile_limit reached|cache limit exceeded"),
+    # Dynamo's words before all of them had a title
+    ("GRAPH.untraceable", r"^Unsupported: |Dynamo failed to run FX node with fake tensors"),
     # dtypes before operators: these texts hold "not implemented" and "unsupported" as well
     (
         "OP.dtype",
@@ -132,6 +159,7 @@ _RULES: tuple[tuple[str, str], ...] = (
     (
         "SHAPE.refused",
         r"Got invalid dimensions for input|Attempted to resize a static tensor|Guard failed: .*size\(\)|"
+        r"Expected input (at )?\S+\.shape\[|"
         r"Input shape dimension .* cannot be broadcasted|(?i:static dimension .* does not match)|"
         r"The input tensor size is not equal to the model input",
     ),
@@ -166,7 +194,7 @@ _RULES: tuple[tuple[str, str], ...] = (
         r"InductorError|BackendCompilerFailed|InternalTorchDynamoError|INTERNAL ASSERT|"
         r"INTERNAL_ERROR|Internal ?Error|LLVM ERROR|ONNXRuntimeError|Check .* failed at src|"
         r"Compilation failed: See diagnostics|Cannot convert infinity|"
-        r"requires all operands to have the same type|failed to bufferize",
+        r"requires all operands to have the same type|failed to bufferize|Not all inputs to pattern found",
     ),
     ("CAPTURE.failed", r"TorchExportError|This is step 1/3|torch\._dynamo\.exc"),
     (
@@ -184,8 +212,11 @@ _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 def code_of(text: str) -> str:
     """The code of a compiler's words, `UNCLASSIFIED` when no rule knows them."""
     if number := re.search(r"/gb/gb(\d{4})\.html", text):
-        numbered = (code for code, numbers in _GRAPH_BREAKS.items() if number[1] in numbers)
+        numbered = (code for code, breaks in _GRAPH_BREAKS.items() if number[1] in breaks)
         return next(numbered, "GRAPH.untraceable")
+    if title := re.match(r"\w+: (.+)\n  Explanation: ", text):
+        titled = (code for code, breaks in _GRAPH_BREAKS.items() if title[1] in breaks.values())
+        return next(titled, "GRAPH.untraceable")
     return next((code for code, pattern in _RULES if re.search(pattern, text)), "UNCLASSIFIED")
 
 

@@ -100,6 +100,7 @@ def test_of_two_studies_one_makes_it_and_the_other_waits(monkeypatch: pytest.Mon
 
 
 def test_without_a_network_the_installers_complaint_comes_first() -> None:
+    pytest.importorskip("pip")
     with pytest.raises(NotMade) as told:
         interpreters._run(sys.executable, "-m", "pip", "install", "--no-index", "no-such-engine-of-ours==1")
     first, line, *_ = str(told.value).splitlines()

@@ -209,6 +209,8 @@ def test_what_onnx_runtime_says_of_inputs() -> None:
         ("RuntimeError: [enforce fail at alloc_cpu.cpp:121] DefaultCPUAllocator: can't allocate memory", "MEMORY.host"),
         ("\"addmm_impl_cpu_\" not implemented for 'Half'", "OP.dtype"),
         ("InductorError: LoweringException: AssertionError", "COMPILER.internal"),
+        ("RuntimeError: Not all inputs to pattern found in match.kwargs.", "COMPILER.internal"),
+        ("RuntimeError: Expected input at *args[0].shape[0] to be equal to 4, but got 5.", "SHAPE.refused"),
         (
             "torch._dynamo.exc.FailOnRecompileLimitHit: recompile_limit reached with fullgraph=True",
             "GRAPH.recompile_limit",
@@ -257,6 +259,38 @@ def test_the_users_line_in_every_form_that_tools_tell_it(text: str) -> None:
     assert reasons.where(RuntimeError(text), text, "models/case.py") == "case.py:12"
     assert reasons.where(RuntimeError(text), text, "models/other.py") is None
     assert reasons.where(RuntimeError(text), text, "models/ase.py") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (
+            "Unsupported: Data-dependent branching\n  Explanation: Detected data-dependent branching (e.g. "
+            "`if my_tensor.sum() > 0:`). Dynamo does not support tracing dynamic control flow.",
+            "DDS.guard",
+        ),
+        (
+            "Unsupported: Unsupported Tensor.item() call with capture_scalar_outputs=False\n"
+            "  Explanation: Dynamo does not support tracing `Tensor.item()`",
+            "DDS.item",
+        ),
+        (
+            "Unsupported: Failed to trace builtin operator\n"
+            "  Explanation: Dynamo does not know how to trace builtin operator `open`; it is not supported",
+            "GRAPH.untraceable",
+        ),
+        ("Unsupported: torch.nn.functional.one_hot with data-dependent output shape\n\nfrom user code", "DDS.operator"),
+        ("Unsupported: Parameter(data=...) not implemented\n\nfrom user code", "GRAPH.untraceable"),
+        (
+            "TorchRuntimeError: Dynamo failed to run FX node with fake tensors: call_function <built-in function add>: "
+            "got RuntimeError('Attempting to broadcast a dimension of length 3 at -1!')",
+            "GRAPH.untraceable",
+        ),
+    ],
+)
+def test_dynamos_words_without_the_number_of_a_graph_break(text: str, code: str) -> None:
+    """As torch 2.8 says them."""
+    assert code_of(text) == code
 
 
 def test_every_rule_names_a_code_of_the_table() -> None:
