@@ -6,6 +6,7 @@ works where events do not look, one that keeps its result: marked. Takes about a
 
 from __future__ import annotations
 
+import argparse
 import multiprocessing
 import sys
 import time
@@ -258,4 +259,5 @@ def _disturbed(timings: Sequence[Timing]) -> str:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser("python -m runners.selfcheck", description=__doc__).parse_args()
     sys.exit(main())
