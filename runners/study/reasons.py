@@ -211,12 +211,9 @@ _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 def code_of(text: str) -> str:
     """The code of a compiler's words, `UNCLASSIFIED` when no rule knows them."""
-    if number := re.search(r"/gb/gb(\d{4})\.html", text):
-        numbered = (code for code, breaks in _GRAPH_BREAKS.items() if number[1] in breaks)
-        return next(numbered, "GRAPH.untraceable")
-    if title := re.match(r"\w+: (.+)\n  Explanation: ", text):
-        titled = (code for code, breaks in _GRAPH_BREAKS.items() if title[1] in breaks.values())
-        return next(titled, "GRAPH.untraceable")
+    if told := re.search(r"/gb/gb(\d{4})\.html", text) or re.match(r"\w+: (.+)\n  Explanation: ", text):
+        known = (code for code, breaks in _GRAPH_BREAKS.items() if told[1] in {*breaks, *breaks.values()})
+        return next(known, "GRAPH.untraceable")
     return next((code for code, pattern in _RULES if re.search(pattern, text)), "UNCLASSIFIED")
 
 
