@@ -16,6 +16,8 @@ from scipy.stats import norm
 from models.partition import (
     BLOCK,
     FILLER,
+    INDEPENDENT,
+    PRIME,
     MaskedPartitionSampler,
     PartitionSampler,
     amounts,
@@ -26,6 +28,7 @@ from models.partition import (
     rounds,
     shuffle,
     side,
+    spread,
     subsample_labels,
     subsample_labels_static,
 )
@@ -41,8 +44,9 @@ def permutations(n: int, draws: int, turns: int, seed: int) -> torch.Tensor:
     """Random permutations by ``shuffle``, int64 ``[draws, n]``."""
     grids = grid(torch.full((draws, 1), n, dtype=torch.int32), side(n))
     cell = torch.arange(n, dtype=torch.int32).expand(draws, n)
-    fractions = torch.rand(draws, turns // 2, 2, side(n), generator=generator(seed))
-    return shuffle(cell, grids, amounts(fractions, grids)).long()
+    points = torch.arange(side(n), dtype=torch.int32).expand(draws, -1)
+    numbers = spread(torch.rand(draws, turns, INDEPENDENT, generator=generator(seed)), points)
+    return shuffle(cell, grids, amounts(numbers.unflatten(1, (turns // 2, 2)), grids)).long()
 
 
 def reference(n: int, draws: int, seed: int) -> torch.Tensor:
@@ -112,8 +116,8 @@ def test_bijection_for_every_small_n() -> None:
         cell = torch.arange(most, dtype=torch.int32).expand(128, most)
         inside = cell < sizes
         cell = torch.where(inside, cell, 0)
-        fractions = torch.rand(128, 4, 2, side(most), generator=generator(start))
-        image = shuffle(cell, grids, amounts(fractions, grids))
+        numbers = torch.randint(PRIME, (128, 4, 2, side(most)), dtype=torch.int32, generator=generator(start))
+        image = shuffle(cell, grids, amounts(numbers, grids))
         ordered = torch.where(inside, image, most).sort(1).values
         assert torch.equal(ordered, torch.where(inside, cell, most))
 
@@ -130,12 +134,46 @@ def test_bijection_at_ten_million(n: int) -> None:
 
 
 @pytest.mark.parametrize("extreme", [0.0, 1 - 2**-24, 1.0])
-@pytest.mark.parametrize("n", [1, 2, 3, 7, 1000, 1001**2])
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 1000, 1001**2, 4001**2])
 def test_bijection_with_extreme_noise(n: int, extreme: float) -> None:
     grids = grid(torch.tensor([[n]], dtype=torch.int32), side(n))
     cell = torch.arange(n, dtype=torch.int32).unsqueeze(0)
-    image = shuffle(cell, grids, amounts(torch.full((1, 4, 2, side(n)), extreme), grids))
+    points = torch.arange(side(n), dtype=torch.int32).unsqueeze(0)
+    numbers = spread(torch.full((1, 8, INDEPENDENT), extreme), points).unflatten(1, (4, 2))
+    image = shuffle(cell, grids, amounts(numbers, grids))
     assert bool(torch.bincount(image[0], minlength=n).eq(1).all())
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    fractions=st.lists(st.floats(0, 1, width=32), min_size=INDEPENDENT, max_size=INDEPENDENT),
+    width=st.sampled_from([1, 2, 57, 8_638, 16_001]),
+)
+def test_spread_is_a_polynomial_over_the_field(fractions: list[float], width: int) -> None:
+    """In Python's integers; a fraction of 1, which no draw gives, is the field's 0."""
+    points = torch.arange(width, dtype=torch.int32).unsqueeze(0)
+    found = spread(torch.tensor([[fractions]]), points)[0, 0].tolist()
+    third, second, first, constant = (int(torch.tensor(value) * PRIME) for value in fractions)
+    assert found == [(third * x**3 + second * x**2 + first * x + constant) % PRIME for x in range(width)]
+
+
+@pytest.mark.parametrize("width", [2, 57, 16_001])
+def test_any_four_lines_can_take_any_numbers(width: int) -> None:
+    """So they are independent: PRIME^4 coefficients and PRIME^4 outcomes, and Lagrange's polynomial for each."""
+    source = generator(width)
+    places = torch.linspace(0, width - 1, min(width, INDEPENDENT)).long().tolist()
+    wanted = torch.randint(PRIME, (len(places),), generator=source).tolist()
+    coefficients = [0] * INDEPENDENT
+    for place, value in zip(places, wanted, strict=True):
+        basis, scale = [1], 1
+        for other in set(places) - {place}:
+            basis = [(a * -other + b) % PRIME for a, b in zip([*basis, 0], [0, *basis], strict=True)]
+            scale = scale * (place - other) % PRIME
+        for power, factor in enumerate(basis):
+            coefficients[power] += factor * value * pow(scale, -1, PRIME)
+    fractions = [(coefficient % PRIME + 0.5) / PRIME for coefficient in reversed(coefficients)]
+    points = torch.tensor([places], dtype=torch.int32)
+    assert spread(torch.tensor([[fractions]]), points)[0, 0].tolist() == wanted
 
 
 @pytest.mark.parametrize(("n", "turns"), [(4, 14), (7, 14), (24, 14), (50, 10), (100, 10), (900, 8)])
@@ -207,7 +245,7 @@ def test_contract(
         labels[torch.rand(n, generator=source) < left_out] = 7
     labels = labels.to(dtype)
     features = torch.arange(n, dtype=torch.float32).unsqueeze(1).expand(n, 3).to(feature_dtype)
-    rows, row_labels, index, valid = MaskedPartitionSampler(k)(features, labels, draw_noise(None, n, k, source))
+    rows, row_labels, index, valid = MaskedPartitionSampler(k)(features, labels, draw_noise(None, k, source))
     takes = expected_takes(int((labels == 1).sum()), int((labels == 0).sum()), k)
     assert rows.shape == (k, 3) and rows.dtype == feature_dtype and row_labels.dtype == dtype
     assert len(set(index[valid].tolist())) == int(valid.sum()) == sum(takes)
@@ -247,7 +285,7 @@ def batch_of_draws(draws: int, k: int, labels: torch.Tensor, seed: int) -> tuple
     n = labels.numel()
     features = torch.zeros(1, 1).expand(n, 1).expand(draws, n, 1)
     many = labels.expand(draws, n)
-    _, row_labels, index, _ = MaskedPartitionSampler(k)(features, many, draw_noise(draws, n, k, generator(seed)))
+    _, row_labels, index, _ = MaskedPartitionSampler(k)(features, many, draw_noise(draws, k, generator(seed)))
     return index, row_labels
 
 
@@ -293,7 +331,7 @@ def test_successive_draws_differ() -> None:
 def test_rows_of_a_batch_are_those_of_single_images() -> None:
     source = generator(5)
     labels = torch.randint(-1, 2, (4, 1500), generator=source)
-    features, fractions = torch.randn(4, 1500, 2, generator=source), draw_noise(4, 1500, 64, source)
+    features, fractions = torch.randn(4, 1500, 2, generator=source), draw_noise(4, 64, source)
     sampler = MaskedPartitionSampler(64)
     together = sampler(features, labels, fractions)
     for image in range(4):
@@ -302,12 +340,12 @@ def test_rows_of_a_batch_are_those_of_single_images() -> None:
 
 
 def test_noise_has_the_stated_shape() -> None:
-    """√2000 is 44.7, √100 is 10."""
-    assert draw_noise(None, 1000, 100).shape == (rounds(100), lines(1000, 100)) == (10, 56)
-    assert PartitionSampler(100).noise(torch.zeros(3, 1000, 2), torch.zeros(3, 1000)).shape == (3, 10, 56)
+    assert draw_noise(None, 100).shape == (rounds(100), INDEPENDENT) == (10, 4)
+    assert PartitionSampler(100).noise(torch.zeros(3, 1000, 2), torch.zeros(3, 1000)).shape == (3, 10, 4)
 
 
-def test_noise_has_a_line_for_each_of_the_three_grids() -> None:
+def test_there_is_a_line_for_each_of_the_three_grids() -> None:
+    assert lines(1000, 100) == 45 + 1 + 10  # √2000 is 44.7
     for n in (*range(1, 130), 1000, 9_999_991):
         parts = torch.unique(torch.cat([torch.arange(min(n, 200) + 1), torch.linspace(0, n, 501).long()]))
         counts = torch.stack([parts, n - parts, torch.full_like(parts, 9)], 1).int()
@@ -319,7 +357,7 @@ def test_noise_has_a_line_for_each_of_the_three_grids() -> None:
 
 def test_captured_graph_is_static_and_equal() -> None:
     labels, features = torch.arange(2500) % 3, torch.randn(2500, 4)
-    sampler, fractions = PartitionSampler(64), draw_noise(None, 2500, 64)
+    sampler, fractions = PartitionSampler(64), draw_noise(None, 64)
     program = torch.export.export(sampler, (features, labels, fractions))
     forbidden = (
         "nonzero",

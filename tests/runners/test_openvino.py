@@ -145,3 +145,21 @@ def test_torch_compile_takes_the_partition_sampler_with_noise_as_input():
     with torch.no_grad():
         pairs = zip(compiled(features, labels, noise), sampler(features, labels, noise), strict=True)
         assert all(torch.equal(got, want) for got, want in pairs)
+
+
+@pytest.mark.openvino
+@pytest.mark.parametrize("noise_is_given", [False, True])
+def test_the_partition_sampler_draws_anew(noise_is_given, tmp_path):
+    """What OpenVINO works out from drawn numbers at compile time must not be the sample."""
+    from models.partition import PartitionSampler
+
+    sampler, features, labels = PartitionSampler(10), torch.arange(100.0).unsqueeze(1), torch.arange(100) % 2
+    given = (sampler.noise(features, labels),) if noise_is_given else ()
+    engine, _ = go("openvino", sampler.eval(), (features, labels, *given), tmp_path)
+    draws = set()
+    for _ in range(8):
+        noise = (sampler.noise(features, labels),) if noise_is_given else ()
+        rows, row_labels = engine(features, labels, *noise)
+        assert len(set(rows.flatten().tolist())) == 10 and int(row_labels.sum()) == 5
+        draws.add(tuple(rows.flatten().tolist()))
+    assert len(draws) == 8
