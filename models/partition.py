@@ -20,8 +20,9 @@ row may be short, and rows and columns are rotated in turn, each by an amount of
 network on a ragged grid: each rotation is a bijection, whatever the noise.
 
 The amounts of a rotation are a random polynomial's values (:func:`spread`), so four numbers a rotation are all
-the noise there is. Any four lines turn independently, and an item meets one line a rotation: whatever is asked of
-up to four items together has the distribution that it would have if every line drew a number of its own.
+the noise there is. Any four lines turn independently, and a rank or a slot meets one line a rotation: whatever is
+asked of up to four ranks and slots together, as the inclusion of four items or the slots of two, has the
+distribution that it would have if every line drew a number of its own.
 
 Sources: Håstad, "The square lattice shuffle" (2006); Luby and Rackoff, "How to construct pseudorandom
 permutations from pseudorandom functions" (1988); Mitchell et al., "Bandwidth-optimal random shuffling for
@@ -39,8 +40,8 @@ BLOCK = 1024
 PRIME = 2**17 - 1
 """Size of the field that the polynomials are over."""
 
-INDEPENDENT = 4
-"""Any so many lines of a rotation turn independently: the polynomials' number of coefficients."""
+COEFFICIENTS = 4
+"""Of each polynomial; any so many lines of a rotation turn independently."""
 
 VECTOR = 16
 """Most numbers of 4 bytes that a CPU handles at once."""
@@ -88,10 +89,10 @@ def draw_noise(
         device: where the result lies; torch's default device if None.
 
     Returns:
-        float32 ``[batch, rounds(k), INDEPENDENT]``, without ``batch`` if that is None, uniform in [0, 1): the
+        float32 ``[batch, rounds(k), COEFFICIENTS]``, without ``batch`` if that is None, uniform in [0, 1): the
         coefficients of each rotation's polynomial, as fractions of ``PRIME``.
     """
-    shape: tuple[int, ...] = (rounds(k), INDEPENDENT)
+    shape: tuple[int, ...] = (rounds(k), COEFFICIENTS)
     if batch is not None:
         shape = (batch, *shape)
     if generator is None:
@@ -168,13 +169,13 @@ def grid(n: Tensor, longest: int) -> Tensor:
 def spread(noise: Tensor, points: Tensor) -> Tensor:
     """A number for each line, out of few: a random polynomial's value at the line's point.
 
-    Uniform below ``PRIME``, and any ``INDEPENDENT`` of a rotation are independent, since a polynomial over a field
-    takes given values at so many points with exactly one choice of as many coefficients.
+    Uniform below ``PRIME``, as far as 2^24 floats can be, and any ``COEFFICIENTS`` of a rotation are independent, since
+    a polynomial over a field takes given values at so many points with exactly one choice of as many coefficients.
 
     Args:
-        noise: float32 ``[B, rounds, INDEPENDENT]``, of :func:`draw_noise`.
-        points: int32 ``[B, width]``, distinct in a row, from 0 to 16 000 (so N is at most 20 M, whatever K). Beyond, a
-            product wraps around: the result is still a permutation, but independence is not proven.
+        noise: float32 ``[B, rounds, COEFFICIENTS]``, of :func:`draw_noise`.
+        points: int32 ``[B, width]``, distinct in a row, from 0 to 16 000, which suffices for N = 20 M and any K up to
+            N. Beyond, a product wraps around: what follows is still a permutation, but independence is not proven.
 
     Returns:
         int32 ``[B, rounds, width]``.
@@ -182,10 +183,10 @@ def spread(noise: Tensor, points: Tensor) -> Tensor:
     points = points.unsqueeze(1)
     coefficient = (noise * PRIME).to(torch.int32).unsqueeze(-1)
     value = coefficient[:, :, 0]
-    for power in range(1, INDEPENDENT):
+    for power in range(1, COEFFICIENTS):
         value = value * points + coefficient[:, :, power]
-        # Compilers do not divide integers side by side. The quotient of rounded floats may be off by one near a
-        # multiple, which leaves the value barely outside; the last lines bring it back.
+        # Compilers do not divide integers side by side. The quotient of rounded floats is cut towards zero and may be
+        # off by one near a multiple; values stay from -PRIME to PRIME, and the last lines bring them back.
         value = value - (value.to(torch.float32) * (1 / PRIME)).to(torch.int32) * PRIME
     value = torch.where(value < 0, value + PRIME, value)
     return torch.where(value < PRIME, value, value - PRIME)
@@ -195,7 +196,8 @@ def amounts(numbers: Tensor, grids: Tensor) -> Tensor:
     """How far each line of a grid turns in each rotation, less the line's length.
 
     Args:
-        numbers: int32 ``[B, rounds / 2, 2, width]``, from 0 to ``PRIME`` - 1, of :func:`spread`.
+        numbers: int32 ``[B, rounds / 2, 2, width]``, from 0 to ``PRIME`` - 1, of :func:`spread`. Their products with
+            lengths fit up to a length of 2^14, a class or K of 268 M.
         grids: the ``grid`` of each line, int32, expandable to ``[B, 4, width]``.
 
     Returns:
@@ -262,11 +264,11 @@ def images(
         return torch.where(is_positive.unsqueeze(1), kinds[:, :, :1], others)
 
     line = torch.arange(width, dtype=torch.int32, device=noise.device).unsqueeze(0)
-    negatives, slots = kinds[:, 3, 1:2], kinds[:, 3, 2:]
+    first_negative, first_slot = kinds[:, 3, 1:2], kinds[:, 3, 2:]
     # Shifted by what only the data knows. Where drawn numbers meet constants alone, OpenVINO 2026.4 works a part of
     # spread out at compile time, from a draw of its own (tests/cases/drawn_remainder.py).
-    numbers = spread(noise, line + negatives).unflatten(1, (rounds(k) // 2, 2))
-    turned = amounts(numbers, pick(line < negatives, line < slots))
+    numbers = spread(noise, line + first_negative).unflatten(1, (rounds(k) // 2, 2))
+    turned = amounts(numbers, pick(line < first_negative, line < first_slot))
     return shuffle(rank, pick(is_positive, is_negative), turned)
 
 

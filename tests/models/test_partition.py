@@ -9,14 +9,14 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
 from models.partition import (
     BLOCK,
+    COEFFICIENTS,
     FILLER,
-    INDEPENDENT,
     PRIME,
     MaskedPartitionSampler,
     PartitionSampler,
@@ -45,7 +45,7 @@ def permutations(n: int, draws: int, turns: int, seed: int) -> torch.Tensor:
     grids = grid(torch.full((draws, 1), n, dtype=torch.int32), side(n))
     cell = torch.arange(n, dtype=torch.int32).expand(draws, n)
     points = torch.arange(side(n), dtype=torch.int32).expand(draws, -1)
-    numbers = spread(torch.rand(draws, turns, INDEPENDENT, generator=generator(seed)), points)
+    numbers = spread(torch.rand(draws, turns, COEFFICIENTS, generator=generator(seed)), points)
     return shuffle(cell, grids, amounts(numbers.unflatten(1, (turns // 2, 2)), grids)).long()
 
 
@@ -87,6 +87,17 @@ def worst_distance(drawn: torch.Tensor, n: int) -> float:
     enough[0] = False
     deviation = ((squares / draws - mean**2).clamp(min=1e-12) / draws).sqrt()
     return float(((mean - expected) / deviation)[enough].abs().max())
+
+
+def worst_lag(drawn: torch.Tensor, n: int) -> float:
+    """Worst frequency of a difference between the ranks in successive slots, in standard deviations."""
+    lag = (drawn[:, 1:] - drawn[:, :-1] + n).flatten()
+    apart = (torch.arange(2 * n) - n).abs().double()
+    expected = (n - apart) / (n * (n - 1)) * lag.numel()
+    expected[apart == 0] = 0
+    enough = (expected > 400) & (apart > 0)
+    found = torch.bincount(lag, minlength=2 * n).double()
+    return float(((found - expected)[enough] / expected[enough].sqrt()).abs().max())
 
 
 def worst_order(flags: torch.Tensor, share: float) -> float:
@@ -133,22 +144,30 @@ def test_bijection_at_ten_million(n: int) -> None:
     assert bool(torch.bincount(permutations(n, 1, 8, 7)[0], minlength=n).eq(1).all())
 
 
-@pytest.mark.parametrize("extreme", [0.0, 1 - 2**-24, 1.0])
+@pytest.mark.parametrize("extreme", [0, PRIME - 1])
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 1000, 1001**2, 4001**2])
-def test_bijection_with_extreme_noise(n: int, extreme: float) -> None:
+def test_bijection_with_extreme_amounts(n: int, extreme: int) -> None:
     grids = grid(torch.tensor([[n]], dtype=torch.int32), side(n))
     cell = torch.arange(n, dtype=torch.int32).unsqueeze(0)
-    points = torch.arange(side(n), dtype=torch.int32).unsqueeze(0)
-    numbers = spread(torch.full((1, 8, INDEPENDENT), extreme), points).unflatten(1, (4, 2))
-    image = shuffle(cell, grids, amounts(numbers, grids))
+    image = shuffle(cell, grids, amounts(torch.full((1, 4, 2, side(n)), extreme, dtype=torch.int32), grids))
     assert bool(torch.bincount(image[0], minlength=n).eq(1).all())
+
+
+@pytest.mark.parametrize("length", [1, 2, 3163, 2**14])
+def test_amounts_lie_within_the_line(length: int) -> None:
+    numbers = torch.tensor([0, 1, PRIME // 2, PRIME - 1], dtype=torch.int32).view(4, 1, 1, 1)
+    whole = torch.tensor([length, length, length, 0], dtype=torch.int32).view(1, 4, 1).expand(4, -1, 1)
+    turned = amounts(numbers, whole)[:, 0, 0]
+    assert turned[0] == -length
+    assert bool((turned >= -length).all()) and bool((turned <= 0).all())
 
 
 @settings(max_examples=40, deadline=None)
 @given(
-    fractions=st.lists(st.floats(0, 1, width=32), min_size=INDEPENDENT, max_size=INDEPENDENT),
-    width=st.sampled_from([1, 2, 57, 8_638, 16_001]),
+    fractions=st.lists(st.floats(0, 1, width=32), min_size=COEFFICIENTS, max_size=COEFFICIENTS),
+    width=st.sampled_from([1, 2, 57, 16_001]),
 )
+@example(fractions=[0.0, 0.0, 68681.5 / PRIME, 3264.5 / PRIME], width=16_001)  # 8384 PRIME, rounded to below, at 16 000
 def test_spread_is_a_polynomial_over_the_field(fractions: list[float], width: int) -> None:
     """In Python's integers; a fraction of 1, which no draw gives, is the field's 0."""
     points = torch.arange(width, dtype=torch.int32).unsqueeze(0)
@@ -161,9 +180,9 @@ def test_spread_is_a_polynomial_over_the_field(fractions: list[float], width: in
 def test_any_four_lines_can_take_any_numbers(width: int) -> None:
     """So they are independent: PRIME^4 coefficients and PRIME^4 outcomes, and Lagrange's polynomial for each."""
     source = generator(width)
-    places = torch.linspace(0, width - 1, min(width, INDEPENDENT)).long().tolist()
+    places = torch.linspace(0, width - 1, min(width, COEFFICIENTS)).long().tolist()
     wanted = torch.randint(PRIME, (len(places),), generator=source).tolist()
-    coefficients = [0] * INDEPENDENT
+    coefficients = [0] * COEFFICIENTS
     for place, value in zip(places, wanted, strict=True):
         basis, scale = [1], 1
         for other in set(places) - {place}:
@@ -174,6 +193,17 @@ def test_any_four_lines_can_take_any_numbers(width: int) -> None:
     fractions = [(coefficient % PRIME + 0.5) / PRIME for coefficient in reversed(coefficients)]
     points = torch.tensor([places], dtype=torch.int32)
     assert spread(torch.tensor([[fractions]]), points)[0, 0].tolist() == wanted
+
+
+def test_amounts_are_even_at_ten_million() -> None:
+    """One is uneven by a hundredth, for 3163 does not divide 131 071; the four of a coordinate together are not."""
+    grids = grid(torch.tensor([[10_000_000]], dtype=torch.int32), 3163)
+    every = torch.arange(PRIME, dtype=torch.int32).view(PRIME, 1, 1, 1)
+    turned = amounts(every, grids.expand(PRIME, 4, 1))[:, 0, 0] + 3163
+    share = torch.bincount(turned % 3163, minlength=3163).double() / PRIME
+    assert 0.01 < float((share * 3163 - 1).abs().max()) < 0.025
+    together = torch.fft.ifft(torch.fft.fft(share) ** 4).real
+    assert float((together * 3163 - 1).abs().max()) < 1e-8
 
 
 @pytest.mark.parametrize(("n", "turns"), [(4, 14), (7, 14), (24, 14), (50, 10), (100, 10), (900, 8)])
@@ -199,13 +229,7 @@ def test_bijection_looks_like_randperm_at_100_000_draws(n: int, k: int, turns: i
         drawn = torch.cat([make(seed) for seed in range(10)])
         assert worst_inclusion(drawn, n) < bound(n)
         assert worst_distance(drawn, n) < bound(n)
-        lag = (drawn[:, 1:] - drawn[:, :-1] + n).flatten()
-        apart = (torch.arange(2 * n) - n).abs().double()
-        expected = (n - apart) / (n * (n - 1)) * lag.numel()
-        expected[apart == 0] = 0
-        enough = (expected > 400) & (apart > 0)
-        found = torch.bincount(lag, minlength=2 * n).double()
-        assert float(((found - expected)[enough] / expected[enough].sqrt()).abs().max()) < bound(2 * n)
+        assert worst_lag(drawn, n) < bound(2 * n)
 
 
 # The partition
@@ -340,7 +364,7 @@ def test_rows_of_a_batch_are_those_of_single_images() -> None:
 
 
 def test_noise_has_the_stated_shape() -> None:
-    assert draw_noise(None, 100).shape == (rounds(100), INDEPENDENT) == (10, 4)
+    assert draw_noise(None, 100).shape == (rounds(100), COEFFICIENTS) == (10, 4)
     assert PartitionSampler(100).noise(torch.zeros(3, 1000, 2), torch.zeros(3, 1000)).shape == (3, 10, 4)
 
 
@@ -353,6 +377,28 @@ def test_there_is_a_line_for_each_of_the_three_grids() -> None:
         assert bool((rows <= columns).all())
         assert torch.equal(start, columns.cumsum(1) - columns)
         assert int(columns.sum(1).max()) <= lines(n, 9)
+
+
+@pytest.mark.parametrize(("n", "k", "positives"), [(1000, 100, 0), (1000, 100, 1000), (1000, 1000, 500), (7, 7, 3)])
+def test_every_line_of_the_three_grids_has_a_point_of_its_own(
+    n: int, k: int, positives: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def recorded(noise: torch.Tensor, points: torch.Tensor) -> torch.Tensor:
+        seen.append(points)
+        return spread(noise, points)
+
+    monkeypatch.setattr("models.partition.spread", recorded)
+    MaskedPartitionSampler(k)(torch.zeros(n, 1), (torch.arange(n) < positives).long())
+    (points,) = seen
+    assert points.unique().numel() == points.numel() == lines(n, k)
+    assert int(points.min()) >= 0 and int(points.max()) < lines(n, k) + side(n)
+
+
+def test_points_fit_up_to_twenty_million_items() -> None:
+    """The positives' columns are what points are shifted by: at most √N."""
+    assert lines(20_000_000, 20_000_000) - 1 + side(20_000_000) <= 16_000
 
 
 def test_captured_graph_is_static_and_equal() -> None:
