@@ -19,10 +19,9 @@ Both bijections are the same function, :func:`shuffle`: the n numbers lie in a g
 row may be short, and rows and columns are rotated in turn, each by an amount of its own. That is a Feistel
 network on a ragged grid: each rotation is a bijection, whatever the noise.
 
-The amounts of a rotation are a random polynomial's values (:func:`spread`), so four numbers a rotation are all
-the noise there is. Any four lines turn independently, and a rank or a slot meets one line a rotation: whatever is
-asked of up to four ranks and slots together, as the inclusion of four items or the slots of two, has the
-distribution that it would have if every line drew a number of its own.
+The amounts of a rotation are a random polynomial's values (:func:`spread`), so its four coefficients are all the
+noise. Any four lines turn independently, and a rank or a slot meets one line a rotation: what is asked of up to four
+ranks and slots together, as the inclusion of four items, is distributed as if every line drew a number of its own.
 
 Sources: Håstad, "The square lattice shuffle" (2006); Luby and Rackoff, "How to construct pseudorandom
 permutations from pseudorandom functions" (1988); Mitchell et al., "Bandwidth-optimal random shuffling for
@@ -196,8 +195,7 @@ def amounts(numbers: Tensor, grids: Tensor) -> Tensor:
     """How far each line of a grid turns in each rotation, less the line's length.
 
     Args:
-        numbers: int32 ``[B, rounds / 2, 2, width]``, from 0 to ``PRIME`` - 1, of :func:`spread`. Their products with
-            lengths fit up to a length of 2^14, a class or K of 268 M.
+        numbers: int32 ``[B, rounds / 2, 2, width]``, of :func:`spread`, to multiply lengths up to 2^14, √(268 M).
         grids: the ``grid`` of each line, int32, expandable to ``[B, 4, width]``.
 
     Returns:
