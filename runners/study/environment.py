@@ -19,23 +19,26 @@ from runners.study.record import Environment
 
 _ALSO = ["torch", "numpy", "triton", "jaxlib"]
 
+_ARITHMETIC = ("avx2", "avx512f", "avx512_bf16", "avx512_fp16", "amx_bf16", "amx_fp16", "asimd", "sve", "bf16", "i8mm")
+"""Instruction sets by which engines choose how to compute, in the kernel's words."""
+
 
 def detect(flags: dict[str, Any], gpu_name: str | None) -> Environment:
     """This machine as an environment, with the GPU that torch can use or None. The id names device and torch and
     ends in a digest of all else, so that two sets of versions never share a folder."""
     gpu = gpu_facts() if gpu_name else None
-    cpu = cpu_name()
+    name, kind = processor(_cpuinfo())
     cores = len(os.sched_getaffinity(0))
     versions = packages([name for backend in BACKENDS.values() for name in backend.distributions] + _ALSO)
     device = gpu_name or "cpu"
     what = json.dumps(
-        [device, cpu, cores, platform.python_version(), versions, flags, gpu and gpu["driver"]], sort_keys=True
+        [device, name, kind, cores, platform.python_version(), versions, flags, gpu and gpu["driver"]], sort_keys=True
     )
-    name = f"{_slug(gpu_name or f'cpu {cpu}')}-torch-{versions.get('torch', 'none').split('+')[0]}"
+    title = f"{_slug(gpu_name or f'cpu {name}')}-torch-{versions.get('torch', 'none').split('+')[0]}"
     return Environment(
-        id=f"{name}-{hashlib.sha256(what.encode()).hexdigest()[:6]}",
+        id=f"{title}-{hashlib.sha256(what.encode()).hexdigest()[:6]}",
         device=device,
-        cpu=f"{cpu}, {cores} cores",
+        cpu=f"{name} ({kind}), {cores} cores" if kind else f"{name}, {cores} cores",
         driver=gpu["driver"] if gpu else None,
         python=platform.python_version(),
         packages=versions,
@@ -57,13 +60,27 @@ def installed(distribution: str) -> str | None:
         return None
 
 
-def cpu_name() -> str:
-    """The processor's name as the kernel tells it."""
+def processor(cpuinfo: str) -> tuple[str, str]:
+    """The processor's name, and what tells apart those that share it: family, model and instruction sets.
+
+    On one machine called "AMD EPYC" OpenVINO computes in bfloat16 and is wrong where on another it is right.
+    """
+
+    def told(key: str) -> str:
+        match = re.search(rf"^{key}\s*:\s*(.+)$", cpuinfo, re.MULTILINE)
+        return match.group(1).strip() if match else ""
+
+    sets = (told("flags") or told("Features")).split()
+    parts = [f"family {told('cpu family')}", f"model {told('model')}"] if told("model") else []
+    parts += [" ".join(word for word in _ARITHMETIC if word in sets)]
+    return told("model name") or platform.processor() or platform.machine(), ", ".join(filter(None, parts))
+
+
+def _cpuinfo() -> str:
     try:
-        match = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+        return Path("/proc/cpuinfo").read_text()
     except OSError:
-        match = None
-    return match.group(1).strip() if match else platform.processor() or platform.machine()
+        return ""
 
 
 def _slug(name: str) -> str:
