@@ -194,14 +194,14 @@ class _Verification:
         }
 
     def _inputs(self) -> Iterator[Input]:
-        """The example, often enough to see a state move; then new densities, the case's own further inputs, and other
-        sizes."""
+        """The example, often enough to see a state move; then the case's own further inputs, its edges first, more like
+        the example, and other sizes. Time may end them, and an edge shows more than another seed."""
         for _ in range(STEPS if self.stateful else 1):
             yield self.example
+        yield from self.case.more_inputs(self.variant, self.workload)
         if self.case.case.sizes:
             for seed in (1, 2):
                 yield Input(f"seed {seed}", self.case.inputs(self.variant, self.workload, seed))
-        yield from self.case.more_inputs(self.variant, self.workload)
         if self.stateful:  # what those left behind may show here alone
             yield self.example
         if self.subject.other_shapes and not self.subject.is_eager:

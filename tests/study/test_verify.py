@@ -409,9 +409,23 @@ def test_inputs_are_made_when_their_turn_comes_and_few_are_kept(noise: str, monk
     made = []
     original = CaseModule.inputs
     monkeypatch.setattr(CaseModule, "inputs", lambda self, *about: (made.append(about[2:]), original(self, *about))[1])
+    further, edges = CaseModule.more_inputs, []
+    monkeypatch.setattr(
+        CaseModule,
+        "more_inputs",
+        lambda self, *about: ((edges.append(given), given)[1] for given in further(self, *about)),
+    )
     request = judged(SAMPLER, "topk_shuffled", workload=sampler(noise, None))
-    assert len(made) == 2  # the example, and one that shows that there are more
+    assert len(made) == 1 and len(edges) == 1  # the example, and one that shows that there are more
     assert request.facts["verification"]["inputs_left_out_for_time"] is True
+
+
+def test_edges_come_before_further_seeds() -> None:
+    """So that a road with time for a few inputs is not called right on seeds like the example alone."""
+    workload = sampler("inside", None)
+    inputs = judged(SAMPLER, "topk_shuffled", workload=workload).facts["verification"]["inputs"]
+    assert inputs[:2] == ["the example", "0 positives"]
+    assert inputs.index(f"{workload.n} positives") < inputs.index("seed 1")
 
 
 def test_the_last_input_leaves_none_out_for_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,11 @@
+"""Replays one cell: balanced_sampler / nonzero / compile / N=10000 B=32 noise=inside."""
+
+from runners.study.replay import replay
+
+replay(
+    case='balanced_sampler',
+    variant='nonzero',
+    backend='compile',
+    workload={'n': 10000, 'k': 1000, 'batch': 32, 'dim': 16, 'dtype': 'float32', 'label_dtype': 'int64', 'positives': 0.5, 'noise': 'inside', 'seed': 0},
+    options={'sm': '8.9'},
+)
