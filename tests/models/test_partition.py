@@ -289,6 +289,15 @@ def test_counts_at_the_edges(positives: int, k: int) -> None:
     assert (int((row_labels == 1).sum()), int((row_labels == 0).sum())) == takes
 
 
+@pytest.mark.parametrize("extreme", [0.0, 1 - 2**-24, 1.0])
+@pytest.mark.parametrize("k", [10, 99, 1000])
+def test_items_are_distinct_whatever_the_noise(k: int, extreme: float) -> None:
+    sampler, labels = MaskedPartitionSampler(k), torch.arange(1000) % 2
+    features = torch.zeros(1000, 1)
+    _, _, index, valid = sampler(features, labels, torch.full_like(sampler.noise(features, labels), extreme))
+    assert bool(valid.all()) and index.unique().numel() == k
+
+
 @pytest.mark.parametrize("n", [9_999_991])
 def test_ten_million_items(n: int) -> None:
     labels = torch.zeros(n, dtype=torch.uint8)
